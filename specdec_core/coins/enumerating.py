@@ -1,0 +1,75 @@
+"""Coins that walk every branch with its exact weight: the proof tool behind `specdec_core.laws`."""
+
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from typing import TypeVar
+
+from specdec_core.coins.protocol import Event, Mass, Purpose, Weights
+from specdec_core.coins.weights import as_fractions, exact_mass
+
+Result = TypeVar("Result")
+
+
+class EnumeratingCoins:
+    """Answers along one branch of the tree of all answers; `branches` visits them all.
+
+    Only Fraction and int weights are taken: a float raises ValueError, so that no rounding enters a proof.
+    """
+
+    def __init__(self, prefix: list[int]) -> None:
+        self._prefix = prefix
+        self._options: list[list[tuple[int, Fraction]]] = []
+        self.weight = Fraction(1)
+        self.events: list[Event] = []
+
+    def at(self, *, request: int, length: int) -> "EnumeratingCoins":
+        """Itself: fresh noise in each round is a new level of the tree."""
+        return self
+
+    def accept(self, p: Mass, q: Mass, *, node: int) -> bool:
+        """Both answers, true with weight min(1, p/q); with q = 0, true exactly when p > 0."""
+        p, q = exact_mass(p, "p"), exact_mass(q, "q")
+        if p < 0 or q < 0:
+            raise ValueError(f"p is {p} and q is {q}; probabilities are not negative")
+        chance = min(Fraction(1), p / q) if q else Fraction(p > 0)
+        self.events.append(Event("accept", node, None))
+        return bool(self._choose([(1, chance), (0, 1 - chance)]))
+
+    def draw(self, weights: Weights, *, node: int, purpose: Purpose) -> int:
+        """Every index of positive weight, with its share of the total."""
+        exact = as_fractions(weights)
+        total = sum(exact)
+        self.events.append(Event(purpose, node, None))
+        return self._choose([(index, weight / total) for index, weight in enumerate(exact)])
+
+    def _choose(self, options: list[tuple[int, Fraction]]) -> int:
+        options = [option for option in options if option[1] > 0]
+        level = len(self._options)
+        choice = self._prefix[level] if level < len(self._prefix) else 0
+        self._options.append(options)
+        answer, weight = options[choice]
+        self.weight *= weight
+        return answer
+
+    def next_prefix(self) -> list[int] | None:
+        """The choices that lead to the next branch, or None after the last."""
+        choices = self._prefix + [0] * (len(self._options) - len(self._prefix))
+        while choices:
+            level = len(choices) - 1
+            if choices[level] + 1 < len(self._options[level]):
+                return choices[:level] + [choices[level] + 1]
+            choices.pop()
+        return None
+
+
+def branches(run: Callable[[EnumeratingCoins], Result]) -> Iterator[tuple[Fraction, Result]]:
+    """The weight and the result of `run` for every way its coins can fall; the weights sum to 1.
+
+    `run` is called once a branch and must depend on nothing but its coins.
+    """
+    prefix: list[int] | None = []
+    while prefix is not None:
+        coins = EnumeratingCoins(prefix)
+        result = run(coins)
+        yield coins.weight, result
+        prefix = coins.next_prefix()

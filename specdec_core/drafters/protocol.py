@@ -1,0 +1,62 @@
+"""What the engine needs from a drafter."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from jaxtyping import Float
+from torch import Tensor
+
+from specdec_core.coins.protocol import Coins
+from specdec_core.draft import Draft, Proposal
+from specdec_core.models.protocol import KVCache
+from specdec_core.rules.verdict import Verdict
+from specdec_core.warp import SamplingParams
+
+MayContinue = Callable[[int, Float[Tensor, " vocab"]], bool]
+"""(drafted so far, law of the next draft) -> whether to draft it. Must not look at a token it would drop."""
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """The request as a round starts.
+
+    Attributes:
+        tokens: prompt and output so far; the last one is pending (the target has not been fed it).
+        prompt_length: how many of them are the prompt.
+        params: the request's sampling parameters.
+        hidden: the target's states of the rows it was fed last, for drafters built on them.
+        cache: the target's cache, for drafters that share it.
+    """
+
+    tokens: Sequence[int]
+    prompt_length: int
+    params: SamplingParams
+    hidden: Float[Tensor, "rows width"] | None = None
+    cache: KVCache | None = None
+
+
+class Drafter(Protocol):
+    """Proposes the next tokens of one request at a time."""
+
+    name: str
+    proposal: Proposal
+    vocab_size: int | None
+    max_length: int | None
+
+    def start(self, capacity: int) -> None:
+        """Forgets the previous request; the new one will have at most `capacity` tokens."""
+        ...
+
+    def propose(self, context: Context, budget: int, coins: Coins, may_continue: MayContinue) -> Draft:
+        """A draft of at most `budget` nodes; an empty one means a plain step."""
+        ...
+
+    def observe(self, verdict: Verdict, hidden: Float[Tensor, "rows width"] | None) -> None:
+        """Learns what became of the latest draft; `hidden` are the target's states of the pending token and nodes."""
+        ...
+
+    @property
+    def cache_rows(self) -> int | None:
+        """Valid rows of the drafter's own cache, None when it has none."""
+        ...

@@ -1,0 +1,188 @@
+"""The engine: drafts, verifies in one target pass, keeps what is accepted. Plain decoding is gamma = 0."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from specdec_core.coins import CoinSource, PhiloxCoins
+from specdec_core.controllers import Constant, Controller
+from specdec_core.drafters.protocol import Drafter
+from specdec_core.hardware import describe_hardware
+from specdec_core.models.protocol import LanguageModel
+from specdec_core.rules import RULES, Rule
+from specdec_core.session import Session
+from specdec_core.trace import Generation, Round, Trace
+from specdec_core.warp import SamplingParams
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Tokens that came out together: the prefill token (`round` is None) or those of one round."""
+
+    tokens: tuple[int, ...]
+    round: Round | None
+
+
+class Engine:
+    """Generates with a target, a drafter, a verification rule and a controller that chooses gamma.
+
+    Args:
+        target: the model whose law the output has.
+        drafter: who proposes; None decodes plainly.
+        rule: a name in `RULES`, or a `Rule`.
+        controller: how many tokens to draft a round; a whole number is a constant gamma.
+        record_top: how many top tokens of p, q and residual each round's record keeps (0: none).
+
+    Raises:
+        ValueError: an unknown rule, one that does not take the drafter's proposals, a drafter with another
+            vocabulary, or a negative gamma.
+    """
+
+    def __init__(
+        self,
+        target: LanguageModel,
+        drafter: Drafter | None = None,
+        rule: Rule | str = "chain",
+        controller: Controller | int = 4,
+        *,
+        record_top: int = 0,
+    ) -> None:
+        if isinstance(rule, str):
+            if rule not in RULES:
+                raise ValueError(f"rule is {rule!r}; expected one of {', '.join(RULES)}")
+            rule = RULES[rule]
+        if drafter is not None and drafter.proposal not in rule.proposals:
+            raise ValueError(
+                f"rule {rule.name!r} does not take {drafter.proposal!r} drafts (drafter {drafter.name!r}); "
+                f"it accepts {', '.join(rule.proposals)}"
+            )
+        if drafter is not None and drafter.vocab_size not in (None, target.vocab_size):
+            raise ValueError(
+                f"drafter {drafter.name!r} has vocab {drafter.vocab_size}, the target {target.vocab_size}; "
+                "use a drafter with the target's vocabulary"
+            )
+        if record_top < 0:
+            raise ValueError(f"record_top is {record_top}; expected at least 0")
+        self.target = target
+        self.drafter = drafter
+        self.rule = rule
+        self.controller: Controller = Constant(controller) if isinstance(controller, int) else controller
+        self.record_top = record_top
+
+    def generate(
+        self,
+        prompt: Sequence[int],
+        params: SamplingParams | None = None,
+        max_new_tokens: int = 64,
+        *,
+        request: int = 0,
+        coins: CoinSource | None = None,
+    ) -> Generation:
+        """Up to `max_new_tokens` tokens after `prompt`, with the trace of every round.
+
+        Ctrl-C ends it early: what was emitted comes back with finish_reason "interrupted", and the engine is
+        ready for the next call.
+
+        Args:
+            prompt: token ids, at least one.
+            params: sampling parameters; default temperature 1.
+            max_new_tokens: at least 1.
+            request: index of this sample; with the same seed, another index gives independent noise.
+            coins: replaces the noise that `params.seed` selects.
+
+        Raises:
+            ValueError: an empty or too long prompt, an id outside the vocabulary, max_new_tokens below 1.
+        """
+        stream = self.stream(prompt, params, max_new_tokens, request=request, coins=coins)
+        try:
+            for _ in stream:
+                pass
+        except KeyboardInterrupt:
+            pass
+        return stream.generation
+
+    def stream(
+        self,
+        prompt: Sequence[int],
+        params: SamplingParams | None = None,
+        max_new_tokens: int = 64,
+        *,
+        request: int = 0,
+        coins: CoinSource | None = None,
+    ) -> "Stream":
+        """The same, step by step: iterate for a `Step` a round; `.generation` is what has come out so far.
+
+        An interrupt inside a step passes through to the caller; the stream keeps every finished round.
+        """
+        params = params or SamplingParams()
+        self._check_request(prompt, max_new_tokens)
+        source = coins or PhiloxCoins(params.seed)
+        trace = Trace(prompt=tuple(int(token) for token in prompt), hardware=describe_hardware())
+        trace.settings = {
+            "rule": self.rule.name,
+            "drafter": None if self.drafter is None else self.drafter.name,
+            "controller": self.controller.name,
+            "max_new_tokens": max_new_tokens,
+            "request": request,
+            "noise_seed": source.seed if isinstance(source, PhiloxCoins) else None,
+            "dtype": str(self.target.dtype).removeprefix("torch."),
+            "device": str(self.target.device),
+            "params": params.to_dict(),
+        }
+        session = Session(
+            target=self.target,
+            drafter=self.drafter,
+            rule=self.rule,
+            controller=self.controller,
+            source=source,
+            request=request,
+            params=params,
+            trace=trace,
+            max_new_tokens=max_new_tokens,
+            record_top=self.record_top,
+        )
+        return Stream(session)
+
+    def _check_request(self, prompt: Sequence[int], max_new_tokens: int) -> None:
+        vocab, context = self.target.vocab_size, self.target.max_length
+        if len(prompt) == 0:
+            raise ValueError("prompt is empty; give at least one token id (a start token will do)")
+        for index, token in enumerate(prompt):
+            if not 0 <= token < vocab:
+                raise ValueError(f"prompt[{index}] is {token}; the vocabulary has ids 0..{vocab - 1}")
+        if len(prompt) >= context:
+            raise ValueError(
+                f"prompt has {len(prompt)} tokens; the context is {context}, which leaves no room for a new one - "
+                "shorten the prompt"
+            )
+        if max_new_tokens < 1:
+            raise ValueError(f"max_new_tokens is {max_new_tokens}; expected at least 1")
+
+
+class Stream:
+    """A running generation. Iterate to advance it; `generation` is valid at any moment."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._started = False
+
+    def __iter__(self) -> Iterator[Step]:
+        return self
+
+    def __next__(self) -> Step:
+        if self._session.trace.finish_reason is not None:
+            raise StopIteration
+        if not self._started:
+            tokens = self._session.prefill()
+            self._started = True
+            return Step(tokens, None)
+        record = self._session.round()
+        return Step(record.emitted, record)
+
+    @property
+    def generation(self) -> Generation:
+        """Everything emitted so far; finish_reason is "interrupted" while more could come."""
+        trace = self._session.trace
+        if trace.finish_reason is None:
+            trace = Trace(**{name: getattr(trace, name) for name in trace.__slots__})
+            trace.finish_reason = "interrupted"
+        return Generation(trace.emitted, trace.finish_reason, trace)

@@ -1,0 +1,84 @@
+"""The two quantities of one draft: how often it is kept, and the law it is redrawn from when it is not.
+
+p is the target's law, q the draft's (Leviathan et al. 2211.17192; Chen et al. 2302.01318 use the letters the
+other way round). Every function takes a law as a float tensor or as a sequence of exact Fractions.
+"""
+
+from collections.abc import Sequence
+from fractions import Fraction
+import math
+
+from jaxtyping import Float
+import torch
+from torch import Tensor
+
+Law = Float[Tensor, " vocab"] | Sequence[Fraction]
+
+
+def mass(law: Law, token: int) -> float | Fraction:
+    """The probability of one token, as a number.
+
+    Raises:
+        ValueError: a token outside the law, or a mass that is negative or not finite.
+    """
+    if not 0 <= token < len(law):
+        raise ValueError(f"token {token} is outside the vocabulary; the law has ids 0..{len(law) - 1}")
+    value = float(law[token]) if isinstance(law, Tensor) else law[token]
+    if not (value >= 0 and math.isfinite(value)):
+        raise ValueError(f"token {token} has mass {value}; a probability is finite and not negative")
+    return value
+
+
+def acceptance(p: Law, q: Law) -> float | Fraction:
+    """Probability that a token drawn from q is kept: sum min(p, q) = 1 - TV(p, q)."""
+    check_same_vocab(p, q)
+    if isinstance(p, Tensor):
+        return float(torch.minimum(_wide(p), _wide(q)).sum())
+    return sum((min(p_x, q_x) for p_x, q_x in zip(p, q)), Fraction(0))
+
+
+def residual(p: Law, q: Law) -> Law:
+    """max(p - q, 0), normalised: the law of the token that replaces a refused draft.
+
+    With p = q nothing is left; no draft can be refused then, and the answer is p itself, never NaN. A float
+    law comes back in float64 (float32 where the device has no float64).
+
+    Raises:
+        ValueError: laws of different length, or a NaN in one of them.
+    """
+    check_same_vocab(p, q)
+    if isinstance(p, Tensor):
+        return _normalised((_wide(p) - _wide(q)).clamp_(min=0), p)
+    return _normalised_exact([max(p_x - q_x, Fraction(0)) for p_x, q_x in zip(p, q)], p)
+
+
+def residual_of_one_hot(p: Law, token: int) -> Law:
+    """`residual(p, q)` for a deterministic proposal, q one-hot at `token`: p without that token, normalised."""
+    mass(p, token)
+    if isinstance(p, Tensor):
+        excess = _wide(p).clone()
+        excess[token] = 0
+        return _normalised(excess, p)
+    return _normalised_exact([Fraction(0) if x == token else p_x for x, p_x in enumerate(p)], p)
+
+
+def check_same_vocab(p: Law, q: Law) -> None:
+    """ValueError unless both laws have the same number of tokens."""
+    if len(p) != len(q):
+        raise ValueError(f"q has vocab {len(q)}, p has {len(p)}; pad the shorter law with zeros or map its ids first")
+
+
+def _wide(law: Tensor) -> Tensor:
+    return law.to(torch.float32 if law.device.type == "mps" else torch.float64)
+
+
+def _normalised(excess: Tensor, fallback: Tensor) -> Tensor:
+    total = float(excess.sum())
+    if math.isnan(total):
+        raise ValueError("p or q holds NaN; laws are finite - check the logits they were made from")
+    return excess / total if total > 0 else _wide(fallback)
+
+
+def _normalised_exact(excess: list[Fraction], fallback: Sequence[Fraction]) -> list[Fraction]:
+    total = sum(excess, Fraction(0))
+    return [value / total for value in excess] if total > 0 else list(fallback)

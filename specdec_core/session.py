@@ -1,0 +1,180 @@
+"""One request being decoded: its tokens, caches and rounds.
+
+Invariant between rounds: the newest token is *pending* - emitted, not yet fed. The target's cache holds
+prompt + emitted - 1 rows and the drafter's cache a prefix of those.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+import time
+
+import torch
+
+from specdec_core.coins.protocol import Coins, CoinSource
+from specdec_core.controllers import Controller
+from specdec_core.draft import Draft
+from specdec_core.drafters.protocol import Context, Drafter
+from specdec_core.models.protocol import ForwardOutput, LanguageModel
+from specdec_core.recording import accept_uniforms, cut_at_stop, probs_of_drafts, round_kind, slot_tops
+from specdec_core.rules import Rule, Verdict
+from specdec_core.trace import Round, Trace
+from specdec_core.warp import SamplingParams
+
+
+@dataclass(frozen=True, slots=True)
+class _Clock:
+    """Moments of a round: its start, after drafting, before and after the target's forward."""
+
+    start: float
+    drafted: float
+    verified: float
+
+
+class Session:
+    """Decodes one request round by round; `trace` is complete after every step."""
+
+    def __init__(
+        self,
+        *,
+        target: LanguageModel,
+        drafter: Drafter | None,
+        rule: Rule,
+        controller: Controller,
+        source: CoinSource,
+        request: int,
+        params: SamplingParams,
+        trace: Trace,
+        max_new_tokens: int,
+        record_top: int,
+    ) -> None:
+        self.trace = trace
+        self._tokens = list(trace.prompt)
+        self._target, self._drafter, self._rule, self._controller = target, drafter, rule, controller
+        self._source, self._request, self._params = source, request, params
+        self._limit = min(len(trace.prompt) + max_new_tokens, target.max_length)
+        self._record_top = record_top
+        self._cache = target.new_cache(self._limit)
+        self._hidden: torch.Tensor | None = None
+        if drafter is not None:
+            drafter.start(self._limit)
+
+    def prefill(self) -> tuple[int, ...]:
+        """Feeds the prompt and draws the first token from its last row."""
+        start = time.perf_counter()
+        output = self._forward(self._tokens, last_only=True)
+        history = [self._tokens] if self._params.uses_history else None
+        law = self._params.probs(output.logits, history, prompt_length=len(self._tokens))
+        coins = self._source.at(request=self._request, length=len(self._tokens))
+        token = coins.draw(law[0], node=0, purpose="sample")
+        self._hidden = output.hidden
+        self.trace.prefill_token = token
+        self.trace.t_prefill_s = time.perf_counter() - start
+        self._emit((token,))
+        return (token,)
+
+    def round(self) -> Round:
+        """One round: draft, verify in a single forward, keep what was accepted."""
+        start = time.perf_counter()
+        length = len(self._tokens)
+        coins = self._source.at(request=self._request, length=length)
+        draft = self._propose(coins)
+        drafted = time.perf_counter()
+        output = self._verify_pass(draft)
+        clock = _Clock(start, drafted, time.perf_counter())
+        target_probs = self._params.probs(output.logits, self._histories(draft), prompt_length=len(self.trace.prompt))
+        verdict = self._rule(draft, target_probs, coins)
+        continuation = (*(draft.tokens[node] for node in verdict.path), verdict.next_token)
+        emitted = cut_at_stop(continuation, self._params.stop)
+        self._cache.keep([0, *(node + 1 for node in verdict.path)][: len(emitted)])
+        self._hidden = output.hidden
+        if self._drafter is not None and len(draft.tree):
+            self._drafter.observe(verdict, output.hidden)
+        uniforms = accept_uniforms(coins.events, len(draft.tree))
+        record = self._record(draft, verdict, emitted, target_probs, uniforms, clock)
+        self.trace.rounds.append(record)
+        self._emit(emitted)
+        return record
+
+    def _emit(self, tokens: Sequence[int]) -> None:
+        self._tokens.extend(tokens)
+        if tokens[-1] in self._params.stop:
+            self.trace.finish_reason = "stop"
+        elif len(self._tokens) >= self._limit:
+            self.trace.finish_reason = "length"
+
+    def _propose(self, coins: Coins) -> Draft:
+        budget = min(self._controller.gamma(self.trace.rounds), self._limit - len(self._tokens) - 1)
+        if self._drafter is None:
+            return Draft.empty()
+        if self._drafter.max_length is not None:
+            budget = min(budget, self._drafter.max_length - len(self._tokens))
+        if budget <= 0:
+            return Draft.empty()
+        context = Context(self._tokens, len(self.trace.prompt), self._params, self._hidden, self._cache)
+        draft = self._drafter.propose(context, budget, coins, self._controller.may_continue)
+        if len(draft.tree) > budget:
+            raise ValueError(f"drafter {self._drafter.name!r} proposed {len(draft.tree)} nodes; its budget is {budget}")
+        return draft
+
+    def _verify_pass(self, draft: Draft) -> ForwardOutput:
+        fed = [self._tokens[-1], *draft.tokens]
+        if draft.tree.is_chain:
+            return self._forward(fed)
+        cached = len(self._cache)
+        return self._forward(fed, draft.tree.position_ids(cached), draft.tree.attention_mask(cached))
+
+    def _forward(
+        self,
+        tokens: Sequence[int],
+        positions: torch.Tensor | None = None,
+        mask: torch.Tensor | None = None,
+        *,
+        last_only: bool = False,
+    ) -> ForwardOutput:
+        fed = torch.tensor(tokens, dtype=torch.long, device=self._target.device)
+        output = self._target.forward(fed, positions, mask, cache=self._cache, last_only=last_only)
+        if self._target.device.type == "cuda":
+            torch.cuda.synchronize(self._target.device)
+        return output
+
+    def _histories(self, draft: Draft) -> list[list[int]] | None:
+        if not self._params.uses_history:
+            return None
+        paths = [[draft.tokens[node] for node in path] for path in draft.tree.paths()]
+        return [self._tokens, *([*self._tokens, *path] for path in paths)]
+
+    def _record(
+        self,
+        draft: Draft,
+        verdict: Verdict,
+        emitted: tuple[int, ...],
+        target_probs: torch.Tensor,
+        uniforms: tuple[float | None, ...],
+        clock: _Clock,
+    ) -> Round:
+        was_cut = len(emitted) <= verdict.num_accepted
+        num_accepted = min(verdict.num_accepted, len(emitted))
+        q = draft.draft_probs
+        return Round(
+            index=len(self.trace.rounds),
+            length=len(self._tokens),
+            draft_tokens=draft.tokens,
+            draft_parents=draft.tree.parents,
+            proposal=draft.proposal,
+            target_probs=probs_of_drafts(draft, target_probs),
+            draft_probs=None if q is None else tuple(float(q[n, token]) for n, token in enumerate(draft.tokens)),
+            uniforms=uniforms,
+            num_accepted=num_accepted,
+            num_tested=num_accepted if was_cut else min(num_accepted + 1, max(draft.tree.depths, default=0)),
+            path=verdict.path[:num_accepted],
+            next_token=None if was_cut else verdict.next_token,
+            kind=round_kind(draft, verdict, was_cut),
+            emitted=emitted,
+            target_rows=len(self._cache),
+            draft_rows=None if self._drafter is None else self._drafter.cache_rows,
+            block_table=None,
+            top=slot_tops(draft, target_probs, self._record_top) if self._record_top else None,
+            t_draft_s=clock.drafted - clock.start,
+            t_verify_s=clock.verified - clock.drafted,
+            t_host_s=time.perf_counter() - clock.verified,
+        )

@@ -1,0 +1,180 @@
+"""The record of a generation: every round as it happened, with versioned JSON.
+
+Widgets, metrics, graders and benchmarks read traces; nothing runs twice.
+"""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+import json
+from pathlib import Path
+from typing import Any, Literal
+
+RoundKind = Literal["recovered", "bonus", "plain", "stopped"]
+FinishReason = Literal["length", "stop", "interrupted"]
+SCHEMA = "specdec.trace"
+SCHEMA_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class SlotTop:
+    """The most probable tokens of one slot: ids with their probabilities, largest first.
+
+    Slot i < drafted judges draft i; slot `drafted` is the bonus slot (`draft` and `residual` are None there).
+    `draft` is None too for a deterministic proposal. `residual` is the law a refusal of this draft redraws from.
+    """
+
+    target: tuple[tuple[int, float], ...]
+    draft: tuple[tuple[int, float], ...] | None
+    residual: tuple[tuple[int, float], ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """One verify pass.
+
+    Attributes:
+        index: rounds before this one.
+        length: tokens in the sequence (prompt included) when the round started; the last one is pending.
+        draft_tokens: what was sent to verification, in node order.
+        draft_parents: the parent node of each (-1 = the pending token).
+        proposal: how the drafts were made.
+        target_probs: p of each drafted token in its own slot.
+        draft_probs: q of each drafted token; None for a deterministic proposal (q = 1).
+        uniforms: the uniform that judged each drafted token; None where the rule did not ask, or decides without.
+        num_accepted: drafts kept *and* emitted (a stop token inside the block removes the rest).
+        num_tested: drafts of the emitted part that were judged; accepted + 1 after a refusal.
+        path: accepted nodes, root first.
+        next_token: the recovered or bonus token; None when a stop token cut it off.
+        kind: "recovered", "bonus", "plain" (nothing was drafted) or "stopped" (cut before `next_token`).
+        emitted: the tokens this round added, in order.
+        target_rows, draft_rows: cache rows after the round; `draft_rows` is None for a drafter without a cache.
+        block_table: physical blocks of the target's cache when it is paged.
+        top: the top tokens of every slot when the engine records them.
+        t_draft_s, t_verify_s, t_host_s: seconds spent drafting, in the target's forward, and elsewhere.
+    """
+
+    index: int
+    length: int
+    draft_tokens: tuple[int, ...]
+    draft_parents: tuple[int, ...]
+    proposal: str
+    target_probs: tuple[float, ...]
+    draft_probs: tuple[float, ...] | None
+    uniforms: tuple[float | None, ...]
+    num_accepted: int
+    num_tested: int
+    path: tuple[int, ...]
+    next_token: int | None
+    kind: RoundKind
+    emitted: tuple[int, ...]
+    target_rows: int
+    draft_rows: int | None
+    block_table: tuple[int, ...] | None
+    top: tuple[SlotTop, ...] | None
+    t_draft_s: float
+    t_verify_s: float
+    t_host_s: float
+
+
+@dataclass(slots=True)
+class Trace:
+    """Rounds of one request, with what is needed to read them later.
+
+    `tokens` is the prompt followed by everything emitted: the prefill token, then each round's `emitted`.
+    `settings` holds rule, drafter, gamma and sampling parameters; `hardware` the machine and versions.
+    `texts` (optional) maps token ids to printable strings, so that a reader needs no tokenizer.
+    """
+
+    prompt: tuple[int, ...]
+    prefill_token: int | None = None
+    t_prefill_s: float = 0.0
+    rounds: list[Round] = field(default_factory=list)
+    finish_reason: FinishReason | None = None
+    settings: dict[str, Any] = field(default_factory=dict)
+    hardware: dict[str, Any] = field(default_factory=dict)
+    texts: dict[int, str] = field(default_factory=dict)
+
+    @property
+    def emitted(self) -> tuple[int, ...]:
+        """Everything generated: the prefill token and each round's tokens."""
+        first = () if self.prefill_token is None else (self.prefill_token,)
+        return first + tuple(token for round_ in self.rounds for token in round_.emitted)
+
+    @property
+    def tokens(self) -> tuple[int, ...]:
+        """Prompt and everything generated."""
+        return self.prompt + self.emitted
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data with a schema name and version; `rounds` is a top-level list."""
+        data: dict[str, Any] = {"schema": SCHEMA, "version": SCHEMA_VERSION}
+        for entry in fields(self):
+            data[entry.name] = getattr(self, entry.name)
+        data["rounds"] = [asdict(round_) for round_ in self.rounds]
+        data["texts"] = {str(token): text for token, text in self.texts.items()}
+        return json.loads(json.dumps(data))
+
+    def to_json(self) -> str:
+        """`to_dict` as text."""
+        return json.dumps(self.to_dict(), ensure_ascii=False)
+
+    def save(self, path: str | Path) -> Path:
+        """Writes the JSON beside `path` first and then renames it: a stop leaves no half-written file."""
+        path = Path(path)
+        partial = path.with_name(path.name + ".part")
+        partial.write_text(self.to_json(), encoding="utf-8")
+        partial.replace(path)
+        return path
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> "Trace":
+        """Reads what `to_dict` wrote.
+
+        Raises:
+            ValueError: another schema, a newer version, or a missing or unknown field.
+        """
+        if data.get("schema") != SCHEMA:
+            raise ValueError(f"schema is {data.get('schema')!r}; expected {SCHEMA!r} - this is not a trace file")
+        if data.get("version") != SCHEMA_VERSION:
+            raise ValueError(
+                f"version is {data.get('version')!r}; this release reads {SCHEMA_VERSION} - "
+                "update the package or record the trace again"
+            )
+        try:
+            content = {entry.name: data[entry.name] for entry in fields(cls)}
+            content["prompt"] = tuple(content["prompt"])
+            content["rounds"] = [_round(entry) for entry in content["rounds"]]
+            content["texts"] = {int(token): text for token, text in content["texts"].items()}
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"the trace is incomplete or has unknown fields: {error}") from error
+        return cls(**content)
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Trace":
+        """Reads a trace file. ValueError when it is not one."""
+        try:
+            data = json.loads(Path(path).read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise ValueError(f"{path} is not JSON: {error}") from error
+        return cls.from_dict(data)
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """The tokens a request produced (prompt excluded), why it ended, and its trace."""
+
+    tokens: tuple[int, ...]
+    finish_reason: FinishReason
+    trace: Trace
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(_tuples(item) for item in value) if isinstance(value, list) else value
+
+
+def _round(entry: Mapping[str, Any]) -> Round:
+    content = {name: _tuples(value) for name, value in entry.items() if name != "top"}
+    top = entry["top"]
+    if top is not None:
+        top = tuple(SlotTop(**{name: _tuples(value) for name, value in slot.items()}) for slot in top)
+    return Round(**content, top=top)
