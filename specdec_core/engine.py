@@ -1,6 +1,6 @@
 """The engine: drafts, verifies in one target pass, keeps what is accepted. Plain decoding is gamma = 0."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from specdec_core.coins import CoinSource, PhiloxCoins
@@ -67,6 +67,7 @@ class Engine:
         self.rule = rule
         self.controller: Controller = Constant(controller) if isinstance(controller, int) else controller
         self.record_top = record_top
+        self._streams_started = 0
 
     def generate(
         self,
@@ -90,7 +91,8 @@ class Engine:
             coins: replaces the noise that `params.seed` selects.
 
         Raises:
-            ValueError: an empty or too long prompt, an id outside the vocabulary, max_new_tokens below 1.
+            ValueError: an empty or too long prompt, an id outside the vocabulary, max_new_tokens below 1, a
+                temperature that the rule does not serve.
         """
         stream = self.stream(prompt, params, max_new_tokens, request=request, coins=coins)
         try:
@@ -111,10 +113,16 @@ class Engine:
     ) -> "Stream":
         """The same, step by step: iterate for a `Step` a round; `.generation` is what has come out so far.
 
-        An interrupt inside a step passes through to the caller; the stream keeps every finished round.
+        An interrupt inside a step passes through to the caller; the stream keeps every finished round and ends
+        there. A drafter serves one request at a time, so a newer stream of the engine ends an older one.
         """
         params = params or SamplingParams()
         self._check_request(prompt, max_new_tokens)
+        if self.rule.greedy_only and not params.is_greedy:
+            raise ValueError(
+                f"temperature is {params.temperature}; rule {self.rule.name!r} keeps the target's law at 0 only - "
+                "set temperature 0 or use rule 'chain'"
+            )
         source = coins or PhiloxCoins(params.seed)
         trace = Trace(prompt=tuple(int(token) for token in prompt), hardware=describe_hardware())
         trace.settings = {
@@ -140,7 +148,9 @@ class Engine:
             max_new_tokens=max_new_tokens,
             record_top=self.record_top,
         )
-        return Stream(session)
+        self._streams_started += 1
+        number = self._streams_started
+        return Stream(session, lambda: self.drafter is None or number == self._streams_started)
 
     def _check_request(self, prompt: Sequence[int], max_new_tokens: int) -> None:
         vocab, context = self.target.vocab_size, self.target.max_length
@@ -161,9 +171,10 @@ class Engine:
 class Stream:
     """A running generation. Iterate to advance it; `generation` is valid at any moment."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, owns_drafter: Callable[[], bool]) -> None:
         self._session = session
-        self._started = False
+        self._owns_drafter = owns_drafter
+        self._was_stopped_inside = False
 
     def __iter__(self) -> Iterator[Step]:
         return self
@@ -171,10 +182,24 @@ class Stream:
     def __next__(self) -> Step:
         if self._session.trace.finish_reason is not None:
             raise StopIteration
-        if not self._started:
-            tokens = self._session.prefill()
-            self._started = True
-            return Step(tokens, None)
+        if self._was_stopped_inside:
+            raise ValueError(
+                "this stream was stopped inside a round, which leaves its caches unsettled; start a new one "
+                "with `generation.trace.tokens` as the prompt"
+            )
+        if not self._owns_drafter():
+            raise ValueError(
+                "this stream was overtaken: the engine's drafter serves a newer one - finish a stream before "
+                "starting the next, or use another engine and drafter"
+            )
+        self._was_stopped_inside = True
+        step = self._advance()
+        self._was_stopped_inside = False
+        return step
+
+    def _advance(self) -> Step:
+        if self._session.trace.prefill_token is None:
+            return Step(self._session.prefill(), None)
         record = self._session.round()
         return Step(record.emitted, record)
 
@@ -184,5 +209,7 @@ class Stream:
         trace = self._session.trace
         if trace.finish_reason is None:
             trace = Trace(**{name: getattr(trace, name) for name in trace.__slots__})
+            # a copy: the stream may go on, this generation does not
+            trace.rounds = list(trace.rounds)
             trace.finish_reason = "interrupted"
         return Generation(trace.emitted, trace.finish_reason, trace)

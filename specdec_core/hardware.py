@@ -1,6 +1,7 @@
 """What a measurement was taken on, for traces and reports."""
 
 from datetime import date
+from functools import cache
 import os
 import platform
 from typing import Any
@@ -22,6 +23,7 @@ def describe_hardware() -> dict[str, Any]:
     }
 
 
+@cache
 def _processor() -> str:
     try:
         with open("/proc/cpuinfo", encoding="utf-8") as info:

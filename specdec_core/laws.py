@@ -49,7 +49,12 @@ def deterministic_draft(draft: Callable[[Prefix], int], gamma: int) -> ExactDraf
 
 
 def target_law(target: NextLaw, prefix: Prefix, horizon: int) -> TokenLaw:
-    """The law of the next `horizon` tokens under plain decoding; sequences of probability 0 are left out."""
+    """The law of the next `horizon` tokens under plain decoding; sequences of probability 0 are left out.
+
+    Raises:
+        ValueError: a negative horizon.
+    """
+    _check_horizon(horizon)
     law: TokenLaw = {(): Fraction(1)}
     for _ in range(horizon):
         law = {
@@ -68,7 +73,7 @@ def output_law(rule: ChainRule, target: NextLaw, draft: ExactDraft, prefix: Pref
     still wanted, as the engine does. Every way the coins can fall is visited; memoised by what has been emitted.
 
     Raises:
-        ValueError: a law that is not made of Fractions or ints.
+        ValueError: a negative horizon, a law that is not made of Fractions or ints, or a draft longer than its budget.
     """
     memo: dict[Prefix, TokenLaw] = {}
 
@@ -85,15 +90,21 @@ def output_law(rule: ChainRule, target: NextLaw, draft: ExactDraft, prefix: Pref
             memo[emitted] = law
         return memo[emitted]
 
+    _check_horizon(horizon)
+    return rest_law(())
+
+
+def _check_horizon(horizon: int) -> None:
     if horizon < 0:
         raise ValueError(f"horizon is {horizon}; expected the number of tokens, at least 0")
-    return rest_law(())
 
 
 def _one_round(
     rule: ChainRule, target: NextLaw, draft: ExactDraft, prefix: Prefix, wanted: int, coins: Coins
 ) -> Prefix:
     tokens, laws = draft(prefix, wanted - 1, coins)
+    if len(tokens) >= wanted:
+        raise ValueError(f"draft proposed {len(tokens)} tokens; its budget was {wanted - 1}")
     target_laws = [target(prefix + tokens[:slot]) for slot in range(len(tokens) + 1)]
     verdict = rule(tokens, laws, target_laws, coins)
     return tuple(tokens[node] for node in verdict.path) + (verdict.next_token,)

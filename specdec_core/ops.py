@@ -25,7 +25,7 @@ def register(name: str, operator: Operator) -> None:
     """
     _check_name(name)
     if not callable(operator):
-        raise ValueError(f"operator for {name!r} is a {type(operator).__name__}; expected a function")
+        raise ValueError(f"operator for {name!r} is {operator!r}; expected a function")
     _OPERATORS[name] = operator
 
 

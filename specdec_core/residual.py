@@ -44,7 +44,7 @@ def residual(p: Law, q: Law) -> Law:
     law comes back in float64 (float32 where the device has no float64).
 
     Raises:
-        ValueError: laws of different length, or a NaN in one of them.
+        ValueError: laws of different length, a NaN in one of them, or inf in p.
     """
     check_same_vocab(p, q)
     if isinstance(p, Tensor):
@@ -74,8 +74,8 @@ def _wide(law: Tensor) -> Tensor:
 
 def _normalised(excess: Tensor, fallback: Tensor) -> Tensor:
     total = float(excess.sum())
-    if math.isnan(total):
-        raise ValueError("p or q holds NaN; laws are finite - check the logits they were made from")
+    if not math.isfinite(total):
+        raise ValueError("p or q holds NaN or inf; laws are finite - check the logits they were made from")
     return excess / total if total > 0 else _wide(fallback)
 
 

@@ -88,7 +88,10 @@ class Session:
         self._cache.keep([0, *(node + 1 for node in verdict.path)][: len(emitted)])
         self._hidden = output.hidden
         if self._drafter is not None and len(draft.tree):
-            self._drafter.observe(verdict, output.hidden)
+            # after a cut the stop token is the pending one, and what stood behind it never happened
+            kept = len(emitted) - 1
+            seen = Verdict(kept, verdict.path[:kept], emitted[-1], verdict.kind)
+            self._drafter.observe(seen, output.hidden)
         uniforms = accept_uniforms(coins.events, len(draft.tree))
         record = self._record(draft, verdict, emitted, target_probs, uniforms, clock)
         self.trace.rounds.append(record)

@@ -122,8 +122,12 @@ class Trace:
         """Writes the JSON beside `path` first and then renames it: a stop leaves no half-written file."""
         path = Path(path)
         partial = path.with_name(path.name + ".part")
-        partial.write_text(self.to_json(), encoding="utf-8")
-        partial.replace(path)
+        text = self.to_json()
+        try:
+            partial.write_text(text, encoding="utf-8")
+            partial.replace(path)
+        finally:
+            partial.unlink(missing_ok=True)
         return path
 
     @classmethod
@@ -133,19 +137,24 @@ class Trace:
         Raises:
             ValueError: another schema, a newer version, or a missing or unknown field.
         """
-        if data.get("schema") != SCHEMA:
-            raise ValueError(f"schema is {data.get('schema')!r}; expected {SCHEMA!r} - this is not a trace file")
+        schema = data.get("schema") if isinstance(data, Mapping) else None
+        if schema != SCHEMA:
+            raise ValueError(f"schema is {schema!r}; expected {SCHEMA!r} - this is not a trace file")
         if data.get("version") != SCHEMA_VERSION:
             raise ValueError(
                 f"version is {data.get('version')!r}; this release reads {SCHEMA_VERSION} - "
                 "update the package or record the trace again"
             )
         try:
-            content = {entry.name: data[entry.name] for entry in fields(cls)}
+            names = [entry.name for entry in fields(cls)]
+            unknown = set(data) - {"schema", "version", *names}
+            if unknown:
+                raise KeyError(*sorted(unknown))
+            content = {name: data[name] for name in names}
             content["prompt"] = tuple(content["prompt"])
             content["rounds"] = [_round(entry) for entry in content["rounds"]]
             content["texts"] = {int(token): text for token, text in content["texts"].items()}
-        except (KeyError, TypeError) as error:
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise ValueError(f"the trace is incomplete or has unknown fields: {error}") from error
         return cls(**content)
 

@@ -101,11 +101,10 @@ class SamplingParams:
         largest = _checked_max(scores)
         if self.is_greedy:
             return _one_hot(scores, largest)
-        scores = (scores - largest) / self.temperature
         if 0 < self.top_k < scores.shape[-1]:
-            kept = scores >= torch.topk(scores, self.top_k, dim=-1).values[:, -1:]
-            scores = scores.masked_fill(~kept, -math.inf)
-        probs = torch.softmax(scores, dim=-1)
+            probs = torch.stack([_softmax_of_top(row, self.top_k, self.temperature) for row in scores])
+        else:
+            probs = torch.softmax((scores - largest) / self.temperature, dim=-1)
         if self.top_p < 1:
             probs = torch.stack([_nucleus(row, self.top_p) for row in probs])
         if self.min_p > 0:
@@ -150,6 +149,16 @@ def _one_hot(scores: Tensor, largest: Tensor) -> Tensor:
     # argmax on a boolean row is not promised to take the first; the running count of maxima is
     is_max = scores == largest
     return (is_max & (is_max.cumsum(dim=-1) == 1)).to(torch.float32)
+
+
+def _softmax_of_top(scores: Float[Tensor, " vocab"], k: int, temperature: float) -> Float[Tensor, " vocab"]:
+    """Softmax over the k largest scores and the ties with the k-th; only those are ever exponentiated."""
+    smallest = torch.topk(scores, k).values[-1]
+    kept = (scores >= smallest).nonzero()[:, 0]
+    top = scores[kept]
+    probs = torch.zeros_like(scores)
+    probs[kept] = torch.softmax((top - top.max()) / temperature, dim=-1)
+    return probs
 
 
 def _nucleus(probs: Float[Tensor, " vocab"], top_p: float) -> Float[Tensor, " vocab"]:

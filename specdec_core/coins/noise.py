@@ -14,7 +14,7 @@ from numpy import ndarray
 
 from specdec_core.coins.philox import philox4x32
 from specdec_core.coins.protocol import Event, Mass, Purpose, Weights
-from specdec_core.coins.weights import as_float64
+from specdec_core.coins.weights import support
 
 PURPOSE_CODES: dict[Purpose, int] = {"draft": 0, "accept": 1, "recover": 2, "bonus": 3, "sample": 4}
 _MAX_NODE = 1 << 29
@@ -105,11 +105,10 @@ class RoundCoins:
         """
         key = self._key(node, purpose)
         self.events.append(Event(purpose, node, None))
-        values = as_float64(weights)
-        support = np.flatnonzero(values)
-        if len(support) == 1:
-            return int(support[0])
-        return int(support[np.argmin(key.exponentials(support.astype(np.uint32)) / values[support])])
+        indices, values = support(weights)
+        if len(indices) == 1:
+            return int(indices[0])
+        return int(indices[np.argmin(key.exponentials(indices.astype(np.uint32)) / values)])
 
     def _key(self, node: int, purpose: Purpose) -> NoiseKey:
         if (purpose, node) in self._asked:

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from specdec_core.coins.protocol import Event, Mass, Purpose, Weights
-from specdec_core.coins.weights import as_float64
+from specdec_core.coins.weights import support
 
 
 def inverse_cdf(weights: Weights, v: float) -> int:
@@ -19,11 +19,10 @@ def inverse_cdf(weights: Weights, v: float) -> int:
     """
     if not 0 <= v < 1:
         raise ValueError(f"v is {v}; a uniform lies in [0, 1)")
-    values = as_float64(weights)
-    support = np.flatnonzero(values)
-    running = np.cumsum(values[support])
+    indices, values = support(weights)
+    running = np.cumsum(values)
     place = int(np.searchsorted(running, v * running[-1], side="right"))
-    return int(support[min(place, len(support) - 1)])
+    return int(indices[min(place, len(indices) - 1)])
 
 
 class ScriptedCoins:

@@ -2,31 +2,38 @@
 
 from fractions import Fraction
 
+from jaxtyping import Float64, Int64
 import numpy as np
+from numpy import ndarray
 import torch
 
 from specdec_core.coins.protocol import Weights
 
 
-def as_float64(weights: Weights) -> np.ndarray:
-    """The weights as a float64 vector, checked.
+def support(weights: Weights) -> tuple[Int64[ndarray, " support"], Float64[ndarray, " support"]]:
+    """The indices of positive weight, increasing, and their weights in float64, checked.
 
     Raises:
         ValueError: not one-dimensional, a weight negative, infinite or NaN (the first index is named), or all zero.
     """
+    if len(getattr(weights, "shape", (0,))) != 1:
+        raise ValueError(f"weights has shape {tuple(weights.shape)}; expected one dimension, a weight per index")
     if isinstance(weights, torch.Tensor):
-        values = weights.detach().to(device="cpu", dtype=torch.float64).numpy()
+        # NaN and negative weights are nonzero, so looking at the nonzero ones alone misses no fault
+        nonzero = weights.detach().nonzero()[:, 0]
+        values = weights.detach()[nonzero].to(device="cpu", dtype=torch.float64).numpy()
+        indices = nonzero.cpu().numpy()
     else:
-        values = np.asarray([float(weight) for weight in weights], dtype=np.float64)
-    if values.ndim != 1:
-        raise ValueError(f"weights has shape {tuple(values.shape)}; expected one dimension, a weight per index")
-    bad = ~(np.isfinite(values) & (values >= 0))
+        dense = np.asarray([float(weight) for weight in weights], dtype=np.float64)
+        indices = np.flatnonzero(dense)
+        values = dense[indices]
+    bad = ~(np.isfinite(values) & (values > 0))
     if bad.any():
-        index = int(bad.argmax())
-        raise ValueError(f"weights[{index}] is {values[index]}; weights are finite and not negative")
-    if not values.any():
+        place = int(bad.argmax())
+        raise ValueError(f"weights[{indices[place]}] is {values[place]}; weights are finite and not negative")
+    if len(indices) == 0:
         raise ValueError("weights has no positive entry: there is nothing to draw")
-    return values
+    return indices, values
 
 
 def as_fractions(weights: Weights) -> list[Fraction]:
@@ -50,5 +57,5 @@ def exact_mass(mass: object, name: str) -> Fraction:
     if isinstance(mass, int) and not isinstance(mass, bool):
         return Fraction(mass)
     raise ValueError(
-        f"{name} holds {mass!r}; enumeration is exact and takes Fraction or int, not {type(mass).__name__}"
+        f"{name} holds {mass!r}; enumeration is exact: Fraction or int, not {type(mass).__name__}"
     )

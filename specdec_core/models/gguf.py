@@ -148,6 +148,8 @@ class GGUFFile:
             self.metadata[key] = cursor.value(cursor.scalar("I"))
         rows = [self._table_row(cursor) for _ in range(num_tensors)]
         alignment = self.metadata.get("general.alignment", DEFAULT_ALIGNMENT)
+        if not isinstance(alignment, int) or alignment < 1:
+            raise self._incomplete(f"general.alignment is {alignment!r}, expected a whole number of bytes")
         start = math.ceil(cursor.at / alignment) * alignment
         for name, shape, encoding, offset in rows:
             self._add(name, shape, encoding, start + offset)

@@ -27,6 +27,7 @@ class Rule:
         proposals: the proposal kinds it accepts.
         takes_tree: whether it judges branching drafts.
         source: paper and section.
+        greedy_only: lossless at temperature 0 only; the engine refuses it above.
     """
 
     name: str
@@ -36,6 +37,7 @@ class Rule:
     proposals: tuple[Proposal, ...]
     takes_tree: bool
     source: str
+    greedy_only: bool = False
 
     def __call__(self, draft: Draft, target_probs: Law, coins: Coins) -> Verdict:
         """The verdict on `draft`. ValueError when its proposal or shape is not one this rule accepts."""
@@ -66,5 +68,6 @@ RULES: dict[str, Rule] = {
         proposals=("chain", "deterministic"),
         takes_tree=False,
         source="Leviathan et al. 2211.17192, section 2.2 (temperature 0 only)",
+        greedy_only=True,
     ),
 }

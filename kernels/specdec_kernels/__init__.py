@@ -1,0 +1,23 @@
+"""Triton kernels, each beside its plain reference.
+
+Importing this package changes nothing and needs no Triton: `register()` hands the operators to `specdec_core.ops`.
+Always import `specdec_kernels`; the folder it lies in is not a package.
+"""
+
+from specdec_core import __version__
+
+__all__ = ["__version__", "register"]
+
+
+def register() -> tuple[str, ...]:
+    """Names of the operators that `specdec_core.ops` knows after this call: all that this package has.
+
+    Each picks Triton or its plain reference by the device it is called for.
+    """
+    from specdec_core import ops
+    from specdec_kernels.philox import noise_words
+
+    operators = {"noise_words": noise_words}
+    for name, operator in operators.items():
+        ops.register(name, operator)
+    return tuple(operators)

@@ -1,0 +1,88 @@
+"""What the demo can promise about the text it showed: one sentence, checked on the spot."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import torch
+
+from specdec_core.certify import certify
+from specdec_core.certify_greedy import NEAR_TIE, GreedyCertificate, certify_greedy
+from specdec_core.engine import Engine
+from specdec_core.memo import MemoisedModel
+from specdec_core.trace import Trace
+from specdec_core.warp import SamplingParams
+
+QUICK_TOP_K = 4
+QUICK_GAMMA = 1
+QUICK_SAMPLES = 1000
+QUICK_BIAS = 0.15
+"""The certificate of the demo: a few seconds, and it says what it can see."""
+
+# logits of 16 to 32 have neighbours 1/64 apart in float16 and 1/8 apart in bfloat16; four such steps
+_ALLOWED_GAP = {torch.float16: 0.0625, torch.bfloat16: 0.5}
+
+
+@dataclass(frozen=True, slots=True)
+class Assurance:
+    """A sentence, and whether what it reports is as it should be (None: nothing was checked)."""
+
+    sentence: str
+    holds: bool | None
+
+
+def greedy_assurance(
+    engine: Engine, prompt: Sequence[int], params: SamplingParams, max_new_tokens: int, runs: Sequence[Trace]
+) -> Assurance:
+    """Whether the text is the target's own greedy text.
+
+    `runs` are plain and speculative runs of this very request; when all their texts are the same that settles it.
+    With fewer than two, or when they differ, the two are decoded again and the first difference is measured.
+    """
+    gap = _ALLOWED_GAP.get(engine.target.dtype, NEAR_TIE)
+    texts = {trace.emitted for trace in runs}
+    if len(runs) > 1 and len(texts) == 1:
+        certificate = GreedyCertificate(1, len(texts.pop()), (), gap)
+    else:
+        certificate = certify_greedy(engine, [prompt], max_new_tokens, params=params, allowed_gap=gap)
+    return Assurance(certificate.sentence, certificate.passed)
+
+
+@dataclass(frozen=True, slots=True)
+class QuickSettings:
+    """What is certified in place of the run itself, so that the partition is fine and seconds are enough."""
+
+    params: SamplingParams
+    gamma: int
+    scope: str
+
+    @classmethod
+    def near(cls, params: SamplingParams, gamma: int) -> "QuickSettings":
+        """Settings as close to the asked ones as possible; `scope` says where they are not the same."""
+        top_k = min(params.top_k or QUICK_TOP_K, QUICK_TOP_K)
+        chosen, changes = min(gamma, QUICK_GAMMA), []
+        if top_k != params.top_k:
+            changes.append(f"top_k {top_k} (not {params.top_k or 'the whole vocabulary'})")
+        if chosen != gamma:
+            changes.append(f"gamma {chosen} (not {gamma})")
+        scope = f"with {' and '.join(changes)}, all else as above" if changes else "as above"
+        return cls(replace(params, top_k=top_k), chosen, f"Certified {scope}, on this prompt")
+
+
+def stochastic_assurance(
+    engine: Engine, oracle: MemoisedModel, prompt: Sequence[int], quick: QuickSettings, seed: int
+) -> Assurance:
+    """A certificate of `engine`, which drafts `quick.gamma` tokens a round; the sentence says what it covers."""
+    try:
+        certificate = certify(
+            engine,
+            prompt,
+            quick.params,
+            gamma=quick.gamma,
+            n=QUICK_SAMPLES,
+            bias=QUICK_BIAS,
+            seed=seed,
+            oracle=oracle,
+        )
+    except ValueError as error:
+        return Assurance(f"No certificate: {error}.", None)
+    return Assurance(f"{quick.scope}: {certificate.sentence}", certificate.passed)

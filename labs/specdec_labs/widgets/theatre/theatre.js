@@ -1,0 +1,320 @@
+// Accept/reject theatre: shows one step of a recorded trace at a time. Token text enters the page only
+// through textContent: it may hold anything, markup included.
+
+const MARK = { prefill: "·", plain: "·", accepted: "✓", recovered: "↺", bonus: "★", refused: "✗", dropped: "–", waiting: "?" };
+const LEGEND = [
+  ["accepted", "accepted draft"],
+  ["recovered", "recovered: redrawn after a refusal"],
+  ["bonus", "bonus: all drafts kept"],
+  ["plain", "plain or prefill: no draft"],
+  ["refused", "refused draft"],
+  ["dropped", "dropped, never judged"],
+];
+const SERIES = { p: "target p", q: "draft q", residual: "residual" };
+const BEAT_MS = 1100;
+
+function element(tag, className, text) {
+  const node = document.createElement(tag);
+  if (className) node.className = className;
+  if (text !== undefined) node.textContent = text;
+  return node;
+}
+
+export function shortNumber(value) {
+  if (value === 0 || value === 1) return String(value);
+  return value >= 1e-4 ? value.toFixed(4) : value.toExponential(1);
+}
+
+// The step a whole-round jump lands on: the start of the next round, or of this one, or of the one before.
+export function roundJump(steps, position, direction) {
+  const starts = [0];
+  steps.forEach((step, index) => {
+    if (step.round !== steps[index - 1]?.round && index > 0) starts.push(index);
+  });
+  if (direction > 0) return starts.find((start) => start > position) ?? steps.length - 1;
+  return starts.filter((start) => start < position).pop() ?? 0;
+}
+
+// What a key does, as a new position or "play"; null leaves the key to the page.
+export function keyTarget(event, steps, position) {
+  if (event.ctrlKey || event.metaKey || event.altKey) return null;
+  const last = steps.length - 1;
+  switch (event.key) {
+    case "ArrowRight": return event.shiftKey ? roundJump(steps, position, 1) : Math.min(position + 1, last);
+    case "ArrowLeft": return event.shiftKey ? roundJump(steps, position, -1) : Math.max(position - 1, 0);
+    case "PageDown": return roundJump(steps, position, 1);
+    case "PageUp": return roundJump(steps, position, -1);
+    case "Home": return 0;
+    case "End": return last;
+    case " ": return event.target?.tagName === "BUTTON" ? null : "play";
+    default: return null;
+  }
+}
+
+function legend() {
+  const list = element("ul", "sd-legend");
+  list.setAttribute("aria-label", "Legend");
+  for (const [origin, meaning] of LEGEND) {
+    const item = element("li");
+    item.append(element("span", `sd-mark sd-${origin}`, MARK[origin]), ` ${meaning}`);
+    list.append(item);
+  }
+  return list;
+}
+
+function chip(text, origin, title) {
+  const node = element("span", `sd-token sd-${origin}`);
+  node.append(element("span", "sd-text", text));
+  if (MARK[origin]) node.append(element("span", "sd-mark", MARK[origin]));
+  node.title = title;
+  return node;
+}
+
+function storyText(view, name) {
+  const box = element("div", "sd-story");
+  box.setAttribute("aria-label", "Text so far");
+  box.tabIndex = 0;
+  const prompt = element("span", "sd-prompt");
+  for (const token of view.prompt) prompt.append(chip(name(token), "prompt", `prompt, id ${token}`));
+  box.append(prompt);
+  const chips = view.tokens.map(([token, origin, round]) => {
+    const node = chip(name(token), origin, `${origin}${round ? `, round ${round}` : ""}, id ${token}`);
+    box.append(node);
+    return node;
+  });
+  return { box, chips };
+}
+
+function amount(value, bound) {
+  if (value !== null) return shortNumber(value);
+  return bound === null ? "not recorded" : `≤ ${shortNumber(bound)}`;
+}
+
+function bar(series, value, bound) {
+  const cell = element("td");
+  const line = element("span", "sd-bar");
+  const track = element("span", "sd-track");
+  const fill = element("span", `sd-fill sd-${series}`);
+  fill.style.width = `${100 * (value ?? 0)}%`;
+  track.append(fill);
+  line.append(track, element("span", "sd-number", amount(value, bound)));
+  cell.append(line);
+  cell.title = value === null ? `${SERIES[series]}: ${amount(value, bound)}` : `${SERIES[series]} = ${value}`;
+  return cell;
+}
+
+function chart(bars, name, mark) {
+  const table = element("table", "sd-chart");
+  const head = element("tr");
+  head.append(element("th", "", "token"));
+  for (const series of bars.series) {
+    const cell = element("th");
+    cell.append(element("span", `sd-key sd-${series}`), ` ${SERIES[series]}`);
+    head.append(cell);
+  }
+  table.append(head);
+  for (const [token, ...values] of bars.rows) {
+    const marked = token === bars.marked;
+    const row = element("tr", marked ? "sd-marked" : "");
+    const label = element("th", "sd-label");
+    label.scope = "row";
+    label.append(element("span", "sd-text", name(token)));
+    if (marked) label.append(element("span", `sd-mark sd-${mark}`, MARK[mark]));
+    label.title = `id ${token}`;
+    row.append(label, ...values.map((value, index) => bar(bars.series[index], value, bars.bound[index])));
+    table.append(row);
+  }
+  if (bars.rest.some((value) => value)) {
+    const row = element("tr", "sd-rest");
+    row.append(element("th", "sd-label", "all others"));
+    row.append(...bars.rest.map((value, index) => bar(bars.series[index], value, null)));
+    table.append(row);
+  }
+  return table;
+}
+
+function coinGauge(coin) {
+  const box = element("div", "sd-coin");
+  const ratio = coin.ratio;
+  box.setAttribute("role", "img");
+  box.setAttribute("aria-label", `u = ${coin.u}, accepted below ${ratio}`);
+  const track = element("div", "sd-gauge");
+  const zone = element("div", "sd-zone");
+  zone.style.width = `${100 * ratio}%`;
+  const needle = element("div", `sd-needle${coin.accepted ? "" : " sd-miss"}`);
+  needle.style.left = `${100 * coin.u}%`;
+  needle.title = `u = ${coin.u}`;
+  zone.title = `min(1, p/q) = ${ratio}`;
+  track.append(zone, needle);
+  const scale = element("div", "sd-scale");
+  scale.append(element("span", "", "0"), element("span", "", "1"));
+  const caption = element("div", "sd-caption");
+  caption.append(
+    element("span", "sd-zone-key"), ` accept when u < min(1, p/q) = ${shortNumber(ratio)}`,
+    element("span", "sd-needle-key"), ` u = ${shortNumber(coin.u)}`,
+  );
+  box.append(track, scale, caption);
+  return box;
+}
+
+function draftStrip(step, name) {
+  const strip = element("div", "sd-drafts");
+  if (!step.drafts.length) return strip;
+  strip.append(element("span", "sd-caption", "drafts"));
+  const judging = step.kind === "judge" ? Number(step.draft) : -1;
+  step.drafts.forEach(([token, state], index) => {
+    const node = chip(name(token), state, `draft ${index + 1}: ${state}, id ${token}`);
+    if (index === judging) node.classList.add("sd-now");
+    strip.append(node);
+  });
+  return strip;
+}
+
+function stage(step, name) {
+  const box = element("div", "sd-stage");
+  box.append(draftStrip(step, name));
+  if (step.coin && step.coin.ratio !== null) box.append(coinGauge(step.coin));
+  const state = step.kind === "judge" ? step.drafts[step.draft][1] : step.kind;
+  if (step.bars) box.append(chart(step.bars, name, state));
+  else if (step.kind === "judge" || step.round === null) box.append(element("div"));
+  else if (step.kind !== "round" && step.kind !== "stopped") {
+    box.append(element("p", "sd-caption", "The probabilities of this slot were not recorded."));
+  }
+  return box;
+}
+
+const COUNTERS = [
+  ["rounds", "rounds"],
+  ["drafted", "drafted"],
+  ["accepted", "accepted"],
+  ["mean_acceptance_length", "mean acceptance length"],
+];
+
+function counters(values) {
+  const list = element("dl", "sd-counters");
+  list.title = "Finished rounds only; the prefill token is in none of them.";
+  for (const [key, label] of COUNTERS) {
+    const pair = element("div");
+    const value = values[key];
+    const text = value === null ? "–" : key === "mean_acceptance_length" ? value.toFixed(2) : String(value);
+    pair.append(element("dt", "", label), element("dd", "", text));
+    list.append(pair);
+  }
+  return list;
+}
+
+function button(symbol, label, keys, action) {
+  const node = element("button", "sd-button", symbol);
+  node.type = "button";
+  node.setAttribute("aria-label", label);
+  node.title = `${label} (${keys})`;
+  node.addEventListener("click", action);
+  return node;
+}
+
+function render({ model, el }) {
+  const view = model.get("view");
+  const steps = view.steps;
+  const last = steps.length - 1;
+  const name = (token) => view.texts[token] ?? `#${token}`;
+  let timer = null;
+
+  const root = element("div", "sd-theatre");
+  root.tabIndex = 0;
+  root.setAttribute("role", "group");
+  root.setAttribute("aria-label", "Accept/reject theatre. Arrow keys step, Shift and arrows jump a round, Space plays.");
+  // JupyterLab takes the arrow keys for its own shortcuts before the page sees them, except inside this attribute.
+  root.dataset.lmSuppressShortcuts = "true";
+
+  const goTo = (position) => {
+    model.set("position", Math.max(0, Math.min(last, position)));
+    model.save_changes();
+    show();
+  };
+  const pause = () => {
+    clearInterval(timer);
+    timer = null;
+    play.textContent = "Play";
+    play.setAttribute("aria-label", "Play");
+  };
+  const toggle = () => {
+    if (timer !== null) return pause();
+    if (model.get("position") >= last) goTo(0);
+    play.textContent = "Pause";
+    play.setAttribute("aria-label", "Pause");
+    timer = setInterval(() => {
+      goTo(model.get("position") + 1);
+      if (model.get("position") >= last) pause();
+    }, BEAT_MS);
+  };
+  const move = (position) => {
+    pause();
+    goTo(position);
+  };
+  const here = () => model.get("position");
+
+  const play = button("Play", "Play", "Space", toggle);
+  const scrub = element("input", "sd-scrub");
+  Object.assign(scrub, { type: "range", min: 0, max: last, step: 1 });
+  scrub.setAttribute("aria-label", "Step");
+  scrub.addEventListener("input", () => move(Number(scrub.value)));
+  const place = element("span", "sd-place");
+  const controls = element("div", "sd-controls");
+  controls.append(
+    button("«", "Previous round", "Shift+Left", () => move(roundJump(steps, here(), -1))),
+    button("‹", "Previous step", "Left", () => move(here() - 1)),
+    play,
+    button("›", "Next step", "Right", () => move(here() + 1)),
+    button("»", "Next round", "Shift+Right", () => move(roundJump(steps, here(), 1))),
+    scrub,
+    place,
+  );
+
+  const story = storyText(view, name);
+  const label = element("strong", "sd-heading");
+  const say = element("p", "sd-say");
+  const live = element("div", "sd-live");
+  live.setAttribute("role", "status");
+  live.setAttribute("aria-live", "polite");
+  live.append(label, say);
+  const scene = element("div");
+  const totals = element("div");
+  root.append(legend(), story.box, controls, live, scene, totals);
+
+  const show = () => {
+    const position = Math.max(0, Math.min(last, here()));
+    const step = steps[position];
+    label.textContent = step.label;
+    say.textContent = step.say;
+    const before = position > 0 ? steps[position - 1].shown : 0;
+    story.chips.forEach((node, index) => {
+      node.hidden = index >= step.shown;
+      node.classList.toggle("sd-new", index >= before && index < step.shown);
+    });
+    const newest = story.chips[step.shown - 1];
+    if (newest) story.box.scrollTop = newest.offsetTop + newest.offsetHeight - story.box.clientHeight;
+    scene.replaceChildren(stage(step, name));
+    totals.replaceChildren(counters(step.counters));
+    place.textContent = `step ${position + 1} of ${last + 1}`;
+    scrub.value = position;
+    scrub.setAttribute("aria-valuetext", `${place.textContent}: ${step.label}`);
+  };
+
+  root.addEventListener("keydown", (event) => {
+    const target = keyTarget(event, steps, here());
+    if (target === null) return;
+    event.preventDefault();
+    event.stopPropagation();
+    if (target === "play") toggle();
+    else move(target);
+  });
+  model.on("change:position", show);
+  el.append(root);
+  show();
+  return () => {
+    clearInterval(timer);
+    model.off("change:position", show);
+  };
+}
+
+export default { render };

@@ -1,0 +1,243 @@
+"""The certificate passes the right engine and catches planted bugs, on toy models with memory."""
+
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+import torch
+
+from specdec_core.certify import certify
+from specdec_core.certify_greedy import certify_greedy
+from specdec_core.coins import NoiseKey, PhiloxCoins, RoundCoins
+from specdec_core.drafters import ModelDrafter
+from specdec_core.engine import Engine
+from specdec_core.memo import MemoisedModel
+from specdec_core.partition import partitions
+from specdec_core.rules import RULES, Verdict
+from specdec_core.toy import PrefixModel, toy_pair
+from specdec_core.warp import SamplingParams
+
+VOCAB = 8
+PARAMS = SamplingParams(temperature=0.9, top_k=6)
+PROMPT = [1, 2]
+
+
+def logits_with_memory(salt: int, prefix: tuple[int, ...]) -> torch.Tensor:
+    """Depends on the last two tokens and on the position, so that stale rows and slips show."""
+    seed = hash((salt, prefix[-2:], len(prefix))) & 0x7FFFFFFF
+    return torch.randn(VOCAB, generator=torch.Generator().manual_seed(seed)) * 1.5
+
+
+@pytest.fixture(scope="module")
+def pair() -> tuple[MemoisedModel, MemoisedModel]:
+    target = PrefixModel(VOCAB, lambda prefix: logits_with_memory(0, prefix))
+    draft = PrefixModel(VOCAB, lambda prefix: logits_with_memory(0, prefix) + 0.8 * logits_with_memory(1, prefix))
+    return MemoisedModel(target, capacity=16), MemoisedModel(draft, capacity=16)
+
+
+def draw_from_p_after_refusal(draft_tokens, draft_probs, target_probs, coins) -> Verdict:
+    """The planted bug: the token that replaces a refused draft comes from p instead of the residual."""
+    verdict = RULES["chain"].verify(draft_tokens, draft_probs, target_probs, _NoRecovery(coins))
+    if verdict.kind == "bonus":
+        return verdict
+    place = verdict.num_accepted
+    return replace(verdict, next_token=coins.draw(target_probs[place], node=place, purpose="recover"))
+
+
+class _NoRecovery:
+    def __init__(self, coins):
+        self._coins = coins
+        self.events = coins.events
+
+    def accept(self, p, q, *, node):
+        return self._coins.accept(p, q, node=node)
+
+    def draw(self, weights, *, node, purpose):
+        return -1 if purpose == "recover" else self._coins.draw(weights, node=node, purpose=purpose)
+
+
+class NoiseOfTheDraft(PhiloxCoins):
+    """The planted bug: the recovered token is drawn with the very noise that drew the refused draft."""
+
+    def at(self, *, request, length):
+        return _NoiseOfTheDraftRound(self.seed, request, length)
+
+
+class _NoiseOfTheDraftRound(RoundCoins):
+    def _key(self, node, purpose):
+        key = super()._key(node, purpose)
+        return NoiseKey(key.seed, key.request, key.length, node, "draft") if purpose == "recover" else key
+
+
+class NoiseOfTheFirstRound(PhiloxCoins):
+    """The planted bug: the noise is drawn once a request and used again in every round."""
+
+    def at(self, *, request, length):
+        return super().at(request=request, length=0)
+
+
+class OneSidedTemperature(ModelDrafter):
+    """The planted bug: drafts come from a flatter law than the q that is handed to the rule."""
+
+    def propose(self, context, budget, coins, may_continue):
+        draft = super().propose(context, budget, coins, may_continue)
+        flat = draft.draft_probs
+        sharp = flat ** (1 / 0.6)
+        return replace(draft, draft_probs=sharp / sharp.sum(dim=-1, keepdim=True))
+
+
+class WithCoins(Engine):
+    """An engine whose coins come from another source."""
+
+    source: type[PhiloxCoins]
+
+    def stream(self, prompt, params=None, max_new_tokens=64, *, request=0, coins=None):
+        return super().stream(prompt, params, max_new_tokens, request=request, coins=self.source(params.seed))
+
+
+class ReusesDraftNoise(WithCoins):
+    source = NoiseOfTheDraft
+
+
+class ReusesRoundNoise(WithCoins):
+    source = NoiseOfTheFirstRound
+
+
+@pytest.mark.parametrize("gamma", [1, 2])
+def test_the_right_engine_passes(pair, gamma):
+    target, draft = pair
+    certificate = certify(Engine(target, ModelDrafter(draft), "chain", gamma), PROMPT, PARAMS, gamma=gamma, bias=0.08)
+    assert certificate.passed, certificate.sentence
+    assert certificate.power >= 0.99
+    assert certificate.uncovered == ()
+    last = gamma + 4
+    leading = [tuple(range(1, t + 1)) for t in range(1, last + 1)]
+    pairs = [(first, t) for t in range(3, last + 1) for first in range(1, t)]
+    assert {test.positions for test in certificate.tests} == {*leading, *pairs}
+    assert "Indistinguishable" in certificate.sentence
+    assert certificate.to_dict()["passed"] is True
+
+
+@pytest.mark.parametrize("bug", ["draw from p", "temperature on one side"])
+def test_planted_bugs_fail(pair, bug):
+    target, draft = pair
+    broken_rule = replace(RULES["chain"], name="draw_from_p", verify=draw_from_p_after_refusal)
+    engines = {
+        "draw from p": Engine(target, ModelDrafter(draft), broken_rule, 2),
+        "temperature on one side": Engine(target, OneSidedTemperature(draft), "chain", 2),
+    }
+    certificate = certify(engines[bug], PROMPT, PARAMS, gamma=2, bias=0.08)
+    assert not certificate.passed
+    assert certificate.p_value < 1e-6, certificate.sentence
+    assert certificate.sentence.startswith("NOT the target's law")
+
+
+def test_noise_used_again_in_the_next_round_is_caught():
+    # with p = q and no context a round repeats the one before it: every marginal is right, the joint is not
+    target = MemoisedModel(PrefixModel(4, lambda prefix: torch.zeros(4)), capacity=8)
+    engine = ReusesRoundNoise(target, ModelDrafter(target), "chain", 1)
+    certificate = certify(engine, [0], SamplingParams(), gamma=1, n=800)
+    assert certificate.p_value < 1e-6, certificate.sentence
+    assert certificate.tests[0].fit.p_value > 1e-3
+
+
+@pytest.mark.slow
+def test_noise_shared_by_draft_and_recovery_is_caught():
+    # the law of the literature: 0.60 becomes about 0.63, far less than the default bias, so n is larger
+    target = PrefixModel(3, lambda prefix: torch.tensor([0.1, 0.6, 0.3]).log())
+    draft = PrefixModel(3, lambda prefix: torch.tensor([0.5, 0.3, 0.2]).log())
+    engine = ReusesDraftNoise(target, ModelDrafter(draft), "chain", 1)
+    certificate = certify(engine, [0], SamplingParams(), gamma=1, n=20_000)
+    assert certificate.p_value < 1e-6, certificate.sentence
+
+
+@pytest.mark.slow
+def test_false_alarms_come_at_the_stated_rate(pair):
+    target, draft = pair
+    engine = Engine(target, ModelDrafter(draft), "chain", 1)
+    alarms = sum(
+        not certify(engine, PROMPT, PARAMS, gamma=1, n=150, level=0.2, seed=seed, max_cells=6).passed
+        for seed in range(60)
+    )
+    # Bonferroni makes 0.2 an upper bound: 12 expected at most, 23 is +3.5 standard deviations
+    assert alarms <= 23
+
+
+def test_the_partition_is_the_exact_law(pair):
+    target, _ = pair
+    parts = partitions(target, tuple(PROMPT), PARAMS, 4, 40)
+    assert [part.positions for part in parts[:3]] == [(1,), (1, 2), (1, 2, 3)]
+    for part in parts:
+        assert sum(part.probabilities) == pytest.approx(1.0, abs=1e-9)
+        assert min(part.probabilities) >= 0.004
+        assert part.cells <= 40
+    exact = PARAMS.probs(logits_with_memory(0, tuple(PROMPT))[None])[0]
+    assert all(
+        parts[0].probabilities[cell] == pytest.approx(float(exact[tokens[0]]))
+        for tokens, cell in parts[0].index.items()
+        if list(parts[0].index.values()).count(cell) == 1 and cell < parts[0].cells - 1
+    )
+
+
+def test_cells_do_not_depend_on_samples_and_cover_every_sequence(pair):
+    target, _ = pair
+    part = partitions(target, tuple(PROMPT), PARAMS, 3, 12)[-1]
+    counts = Counter(part.cell_of((a, b, c)) for a in range(VOCAB) for b in range(VOCAB) for c in range(VOCAB))
+    assert set(counts) == set(range(part.cells))
+
+
+def test_a_law_with_one_text_cannot_be_certified(pair):
+    target, draft = pair
+    engine = Engine(target, ModelDrafter(draft), "chain", 1)
+    with pytest.raises(ValueError, match="certify_greedy"):
+        certify(engine, PROMPT, SamplingParams(temperature=0), gamma=1)
+    with pytest.raises(ValueError, match="temperature or top_k"):
+        certify(engine, PROMPT, SamplingParams(top_k=1), gamma=1)
+    with pytest.raises(ValueError, match="gamma"):
+        certify(engine, PROMPT, PARAMS, gamma=-1)
+
+
+def test_what_was_not_exercised_is_said(pair):
+    target, _ = pair
+    certificate = certify(Engine(target), PROMPT, PARAMS, gamma=0, n=400)
+    assert certificate.uncovered == ("recovered", "bonus")
+    assert "Not exercised: recovered, bonus" in certificate.sentence
+
+
+def test_greedy_certificate_of_the_toy_pair():
+    target, draft = toy_pair()
+    certificate = certify_greedy(Engine(target, ModelDrafter(draft), "chain", 4), [[1, 2, 3], [7]], 30)
+    assert certificate.passed and certificate.partings == () and certificate.tokens == 60
+    assert "token for token" in certificate.sentence
+
+
+def test_greedy_certificate_shows_where_a_wrong_engine_parts():
+    target, draft = toy_pair()
+    accept_all = replace(
+        RULES["chain"], verify=lambda tokens, q, p, coins: Verdict(len(tokens), tuple(range(len(tokens))), 0, "bonus")
+    )
+    certificate = certify_greedy(Engine(target, ModelDrafter(draft), accept_all, 4), [[1, 2, 3]], 12)
+    assert not certificate.passed
+    assert certificate.partings[0].position == 1
+    assert certificate.partings[0].gap == pytest.approx(30.0)
+    assert "NOT the target's greedy text" in certificate.sentence
+
+
+def test_near_ties_are_allowed_and_reported():
+    def nearly_tied(prefix):
+        # a one-row pass and a block of rows rank two close tokens differently
+        return [1.0, 1.0 + 1e-5, 0.0] if len(prefix) % 2 else [1.0, 0.0, 0.0]
+
+    class Flipping(PrefixModel):
+        def forward(self, tokens, positions=None, mask=None, *, cache, last_only=False):
+            output = super().forward(tokens, positions, mask, cache=cache, last_only=last_only)
+            if len(tokens) > 1 and not last_only:
+                output.logits[:, 1] -= 2e-5 * (output.logits[:, 1] > 0.5)
+            return output
+
+    target = Flipping(3, nearly_tied)
+    engine = Engine(target, ModelDrafter(PrefixModel(3, nearly_tied)), "chain", 2)
+    certificate = certify_greedy(engine, [[2]], 8)
+    assert certificate.passed and len(certificate.partings) == 1
+    assert 0 < certificate.partings[0].gap < 1e-4
+    assert "near-tie" in certificate.sentence

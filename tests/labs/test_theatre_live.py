@@ -1,0 +1,175 @@
+"""The live theatre and the prediction card: traits, messages, size, and what they need."""
+
+from dataclasses import replace
+import json
+from pathlib import Path
+import subprocess
+import sys
+
+import anywidget
+import pytest
+import torch
+import traitlets
+
+from specdec_core.drafters import ModelDrafter
+from specdec_core.engine import Engine
+from specdec_core.toy import PrefixModel
+from specdec_core.trace import Trace
+from specdec_core.warp import SamplingParams
+from specdec_labs.widgets import theatre as package
+from specdec_labs.widgets.predict import Prediction, PredictionCard
+from specdec_labs.widgets.theatre import Theatre, static_theatre, theatre
+
+OPTIONS, EDGES = ["below 2", "2 to 3", "3 and more"], [2.0, 3.0]
+
+
+def run_code(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """A fresh interpreter, away from the repository's folder."""
+    command = [sys.executable, "-c", code]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
+
+
+def recorded(tokens: int = 64, vocab: int = 200) -> Trace:
+    def law(salt: int):
+        def logits(prefix: tuple[int, ...]) -> torch.Tensor:
+            seed = hash((salt, len(prefix) % 3, prefix[-1])) % (1 << 31)
+            return torch.randn(vocab, generator=torch.Generator().manual_seed(seed))
+
+        return PrefixModel(vocab, logits)
+
+    engine = Engine(law(1), ModelDrafter(law(2)), "chain", 4, record_top=16)
+    return engine.generate([1, 2, 3], SamplingParams(seed=1), tokens).trace
+
+
+def test_the_widget_starts_at_the_first_step_and_moves_both_ways() -> None:
+    widget = theatre(recorded(8))
+    assert isinstance(widget, Theatre) and isinstance(widget, anywidget.AnyWidget)
+    assert widget.step["kind"] == "start"
+    widget.set_state({"position": 3})
+    assert widget.position == 3 and widget.step == widget.view["steps"][3]
+
+
+@pytest.mark.parametrize("position", [-1, 10_000])
+def test_a_position_outside_the_trace_is_refused(position: int) -> None:
+    widget = theatre(recorded(8))
+    with pytest.raises(traitlets.TraitError, match=r"steps 0\.\.\d+"):
+        widget.position = position
+    assert widget.position == 0
+
+
+def test_two_widgets_are_independent() -> None:
+    first, second = theatre(recorded(8)), theatre(recorded(12))
+    first.position = 2
+    assert second.position == 0 and len(first.view["steps"]) != len(second.view["steps"])
+
+
+def test_the_static_twin_travels_in_the_same_bundle() -> None:
+    trace = recorded(8)
+    data, _ = theatre(trace)._repr_mimebundle_()
+    assert data["application/vnd.jupyter.widget-view+json"]["model_id"]
+    assert data["text/html"] == static_theatre(trace).html
+
+
+def test_the_saved_state_of_a_64_token_trace_is_small() -> None:
+    state = theatre(recorded(64)).get_state()
+    assert len(json.dumps(state, default=str)) < 1_000_000
+    assert len(json.dumps(state["view"])) > 10_000, "the view is part of the state"
+
+
+def test_the_front_end_stays_small_and_without_libraries() -> None:
+    folder = Path(package.__file__).parent
+    script, style = (folder / name for name in ("theatre.js", "theatre.css"))
+    assert script.stat().st_size + style.stat().st_size <= 30_000
+    source = script.read_text(encoding="utf-8")
+    assert "import " not in source and "innerHTML" not in source and "insertAdjacentHTML" not in source
+
+
+@pytest.mark.parametrize("missing", ["anywidget", "ipywidgets"])
+def test_p64_a_missing_package_is_named_when_the_live_widget_is_built(missing: str, tmp_path: Path) -> None:
+    code = f"""
+import sys
+sys.modules[{missing!r}] = None
+from specdec_core.trace import Trace
+from specdec_labs.widgets.theatre import static_theatre, theatre
+from specdec_labs.widgets.predict import Prediction, PredictionCard
+import specdec_labs.widgets.race
+trace = Trace(prompt=(1,), prefill_token=2)
+assert "#2" in static_theatre(trace).html
+try:
+    theatre(trace)
+except ImportError as error:
+    assert error.name == {missing!r}, error.name
+    assert "needs {missing}," in str(error) and "static_theatre" in str(error), error
+else:
+    raise SystemExit("built without {missing}")
+if {missing!r} == "ipywidgets":
+    try:
+        PredictionCard("?", ["low", "high"], [1.0])
+    except ImportError as error:
+        assert error.name == "ipywidgets"
+    else:
+        raise SystemExit("card built without ipywidgets")
+"""
+    result = run_code(code, tmp_path)
+    assert result.returncode == 0, result.stderr
+
+
+def test_importing_the_package_does_not_load_the_widget_stack(tmp_path: Path) -> None:
+    code = (
+        "import sys, specdec_labs.widgets.theatre, specdec_labs.widgets.predict, specdec_labs.widgets.race\n"
+        "print(*(name for name in ('ipywidgets', 'anywidget', 'plotly', 'IPython') if name in sys.modules))"
+    )
+    result = run_code(code, tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.split() == []
+
+
+def test_an_unknown_name_of_the_package_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'Theater'"):
+        _ = package.Theater
+
+
+def test_p66_setting_an_answer_again_records_it_once() -> None:
+    card = PredictionCard("?", OPTIONS, EDGES)
+    for option in ("2 to 3", "2 to 3", "3 and more"):
+        card.choice.value = option
+    assert card.prediction.answers == ["2 to 3", "3 and more"]
+
+
+def test_p66_building_the_card_three_times_leaves_one_handler_each() -> None:
+    cards = [PredictionCard("?", OPTIONS, EDGES) for _ in range(3)]
+    cards[1].choice.value = "below 2"
+    assert [card.prediction.answers for card in cards] == [[], ["below 2"], []]
+
+
+def test_the_measured_value_waits_for_an_answer_and_then_locks_it() -> None:
+    card = PredictionCard("?", OPTIONS, EDGES)
+    card.reveal(2.5)
+    assert "2.5" not in card.message.value and not card.choice.disabled
+    card.choice.value = "below 2"
+    assert card.message.value == "You said below 2. Measured: 2.50. The range was 2 to 3."
+    assert card.choice.disabled
+    card.choice.value = "2 to 3"
+    assert card.prediction.answer == "below 2"
+
+
+@pytest.mark.parametrize(("measured", "truth"), [(1.99, "below 2"), (2.0, "2 to 3"), (3.0, "3 and more")])
+def test_a_value_on_an_edge_belongs_above_it(measured: float, truth: str) -> None:
+    prediction = Prediction("?", tuple(OPTIONS), tuple(EDGES))
+    prediction.record(truth)
+    prediction.measured = measured
+    assert prediction.verdict().endswith("That is it.")
+
+
+def test_a_card_refuses_options_that_do_not_fit_its_edges() -> None:
+    with pytest.raises(ValueError, match="one fewer"):
+        Prediction("?", ("a", "b"), (1.0, 2.0))
+    with pytest.raises(ValueError, match="one of a, b"):
+        Prediction("?", ("a", "b"), (1.0,)).record("c")
+
+
+def test_a_tree_trace_gives_no_widget() -> None:
+    trace = recorded(8)
+    trace.rounds[0] = replace(trace.rounds[0], draft_parents=(-1, -1, 0, 0))
+    with pytest.raises(ValueError, match="round 0 drafted a tree"):
+        theatre(trace)
