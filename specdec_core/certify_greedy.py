@@ -46,7 +46,8 @@ class GreedyCertificate:
     def sentence(self) -> str:
         """The verdict in words."""
         if not self.partings:
-            return f"Greedy text equals plain decoding, token for token ({self.tokens} tokens, {self.prompts} prompts)."
+            where = "1 prompt" if self.prompts == 1 else f"{self.prompts} prompts"
+            return f"Greedy text equals plain decoding, token for token ({self.tokens} tokens, {where})."
         worst = max(self.partings, key=lambda parting: parting.gap)
         where = f"prompt {worst.prompt}, token {worst.position}: logit gap {worst.gap:.2g}"
         if self.passed:
@@ -73,8 +74,10 @@ def certify_greedy(
     plain = Engine(engine.target)
     partings, tokens = [], 0
     for index, prompt in enumerate(prompts):
-        expected = plain.generate(prompt, params, max_new_tokens).tokens
-        found = engine.generate(prompt, params, max_new_tokens).tokens
+        runs = [arm.generate(prompt, params, max_new_tokens) for arm in (plain, engine)]
+        if any(run.finish_reason == "interrupted" for run in runs):
+            raise KeyboardInterrupt
+        expected, found = (run.tokens for run in runs)
         tokens += len(expected)
         place = next((i for i, pair in enumerate(zip(expected, found)) if pair[0] != pair[1]), None)
         if place is not None:

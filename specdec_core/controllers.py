@@ -1,7 +1,7 @@
 """Controllers: how many tokens to draft in the next round, decided without looking ahead."""
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from jaxtyping import Float
 from torch import Tensor
@@ -9,6 +9,7 @@ from torch import Tensor
 from specdec_core.trace import Round
 
 
+@runtime_checkable
 class Controller(Protocol):
     """Chooses gamma per round."""
 

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+import operator
+from typing import Any
 
 from specdec_core.coins import CoinSource, PhiloxCoins
 from specdec_core.controllers import Constant, Controller
@@ -65,7 +67,7 @@ class Engine:
         self.target = target
         self.drafter = drafter
         self.rule = rule
-        self.controller: Controller = Constant(controller) if isinstance(controller, int) else controller
+        self.controller: Controller = controller if isinstance(controller, Controller) else Constant(controller)
         self.record_top = record_top
         self._streams_started = 0
 
@@ -157,15 +159,24 @@ class Engine:
         if len(prompt) == 0:
             raise ValueError("prompt is empty; give at least one token id (a start token will do)")
         for index, token in enumerate(prompt):
-            if not 0 <= token < vocab:
-                raise ValueError(f"prompt[{index}] is {token}; the vocabulary has ids 0..{vocab - 1}")
+            # numpy integers and one-element integer tensors count as ids; text, floats and nested lists do not
+            if not 0 <= _whole_number(token) < vocab:
+                raise ValueError(f"prompt[{index}] is {token!r}; expected a token id, a whole number 0..{vocab - 1}")
         if len(prompt) >= context:
             raise ValueError(
                 f"prompt has {len(prompt)} tokens; the context is {context}, which leaves no room for a new one - "
                 "shorten the prompt"
             )
-        if max_new_tokens < 1:
-            raise ValueError(f"max_new_tokens is {max_new_tokens}; expected at least 1")
+        if not isinstance(max_new_tokens, int) or max_new_tokens < 1:
+            raise ValueError(f"max_new_tokens is {max_new_tokens!r}; expected a whole number, at least 1")
+
+
+def _whole_number(value: Any) -> int:
+    """`value` as an int, -1 when it is none."""
+    try:
+        return operator.index(value)
+    except TypeError:
+        return -1
 
 
 class Stream:

@@ -8,7 +8,7 @@ from jaxtyping import Bool, Int
 import torch
 from torch import Tensor
 
-from specdec_core.models.protocol import ForwardOutput, KVCache, LanguageModel
+from specdec_core.models.protocol import KVCache, LanguageModel
 from specdec_core.toy import PrefixModel
 
 _ROWS_PER_PASS = 64
@@ -17,7 +17,7 @@ _ROWS_PER_PASS = 64
 class MemoisedModel(PrefixModel):
     """`model`, with the logits of each prefix computed once. `misses` counts the forwards of `model`.
 
-    `capacity` is the length of the longest prefix. Memory: a row of float32 logits a prefix, 4 bytes times the vocabulary.
+    `capacity` is the length of the longest prefix. Memory: 4 bytes times the vocabulary a prefix.
     """
 
     def __init__(self, model: LanguageModel, *, capacity: int) -> None:

@@ -17,7 +17,7 @@ from specdec_core.warp import SamplingParams
 
 Tokens = tuple[int, ...]
 _LEAST_PROBABLE = 0.004
-_MAX_HISTORIES = 200
+_MAX_HISTORIES = 600
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,9 @@ def partitions(
         histories = dict(sorted(joint.items(), key=_by_mass)[:_MAX_HISTORIES])
     found = [part for part in found if part.cells >= 2]
     if not found:
-        raise ValueError("params leave one continuation of any weight; raise temperature or top_k to have a law to test")
+        raise ValueError(
+            "params leave one continuation of any weight; raise temperature or top_k to have a law to test"
+        )
     return found
 
 

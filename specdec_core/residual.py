@@ -7,6 +7,7 @@ other way round). Every function takes a law as a float tensor or as a sequence 
 from collections.abc import Sequence
 from fractions import Fraction
 import math
+from typing import overload
 
 from jaxtyping import Float
 import torch
@@ -32,9 +33,21 @@ def mass(law: Law, token: int) -> float | Fraction:
 def acceptance(p: Law, q: Law) -> float | Fraction:
     """Probability that a token drawn from q is kept: sum min(p, q) = 1 - TV(p, q)."""
     check_same_vocab(p, q)
-    if isinstance(p, Tensor):
+    if isinstance(p, Tensor) and isinstance(q, Tensor):
         return float(torch.minimum(_wide(p), _wide(q)).sum())
-    return sum((min(p_x, q_x) for p_x, q_x in zip(p, q)), Fraction(0))
+    return sum((min(p_x, q_x) for p_x, q_x in zip(_exact(p), _exact(q))), Fraction(0))
+
+
+@overload
+def residual(p: Tensor, q: Tensor) -> Tensor: ...
+
+
+@overload
+def residual(p: Sequence[Fraction], q: Sequence[Fraction]) -> Sequence[Fraction]: ...
+
+
+@overload
+def residual(p: Law, q: Law) -> Law: ...
 
 
 def residual(p: Law, q: Law) -> Law:
@@ -47,9 +60,18 @@ def residual(p: Law, q: Law) -> Law:
         ValueError: laws of different length, a NaN in one of them, or inf in p.
     """
     check_same_vocab(p, q)
-    if isinstance(p, Tensor):
+    if isinstance(p, Tensor) and isinstance(q, Tensor):
         return _normalised((_wide(p) - _wide(q)).clamp_(min=0), p)
-    return _normalised_exact([max(p_x - q_x, Fraction(0)) for p_x, q_x in zip(p, q)], p)
+    exact_p, exact_q = _exact(p), _exact(q)
+    return _normalised_exact([max(p_x - q_x, Fraction(0)) for p_x, q_x in zip(exact_p, exact_q)], exact_p)
+
+
+@overload
+def residual_of_one_hot(p: Tensor, token: int) -> Tensor: ...
+
+
+@overload
+def residual_of_one_hot(p: Law, token: int) -> Law: ...
 
 
 def residual_of_one_hot(p: Law, token: int) -> Law:
@@ -66,6 +88,12 @@ def check_same_vocab(p: Law, q: Law) -> None:
     """ValueError unless both laws have the same number of tokens."""
     if len(p) != len(q):
         raise ValueError(f"q has vocab {len(q)}, p has {len(p)}; pad the shorter law with zeros or map its ids first")
+
+
+def _exact(law: Law) -> Sequence[Fraction]:
+    if isinstance(law, Tensor):
+        raise ValueError("p and q are of different kinds; give two float tensors or two sequences of Fractions")
+    return law
 
 
 def _wide(law: Tensor) -> Tensor:

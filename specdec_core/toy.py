@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from specdec_core.cache import check_kept, check_length, check_removal
-from specdec_core.models.protocol import ForwardOutput
+from specdec_core.models.protocol import ForwardOutput, KVCache
 
 LogitsOf = Callable[[tuple[int, ...]], Sequence[float] | Tensor]
 
@@ -78,7 +78,7 @@ class PrefixModel:
         positions: Int[Tensor, " rows"] | None = None,
         mask: Bool[Tensor, "rows total"] | None = None,
         *,
-        cache: TokenCache,
+        cache: KVCache,
         last_only: bool = False,
     ) -> ForwardOutput:
         """Logits of each row from the tokens it sees; `hidden` is None.
@@ -86,6 +86,8 @@ class PrefixModel:
         Raises:
             ValueError: besides what the protocol lists, a row whose position is not the number of tokens before it.
         """
+        if not isinstance(cache, TokenCache):
+            raise ValueError(f"cache is a {type(cache).__name__}; make it with this model's new_cache(capacity)")
         fed = tokens.tolist()
         for index, token in enumerate(fed):
             if not 0 <= token < self.vocab_size:

@@ -12,8 +12,6 @@ from torch import Tensor
 GREEDY_BELOW = 1e-5
 """At a temperature below this the law is one-hot at the argmax: dividing by it would only overflow."""
 
-_TOP_P_CANDIDATES = 256
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SamplingParams:
@@ -146,9 +144,13 @@ def _checked_max(scores: Tensor) -> Tensor:
 
 
 def _one_hot(scores: Tensor, largest: Tensor) -> Tensor:
-    # argmax on a boolean row is not promised to take the first; the running count of maxima is
-    is_max = scores == largest
-    return (is_max & (is_max.cumsum(dim=-1) == 1)).to(torch.float32)
+    # argmax is not promised to take the first of several maxima; nonzero lists them in order
+    rows, columns = (scores == largest).nonzero(as_tuple=True)
+    is_first = torch.ones_like(rows, dtype=torch.bool)
+    is_first[1:] = rows[1:] != rows[:-1]
+    law = torch.zeros_like(scores)
+    law[rows[is_first], columns[is_first]] = 1
+    return law
 
 
 def _softmax_of_top(scores: Float[Tensor, " vocab"], k: int, temperature: float) -> Float[Tensor, " vocab"]:
@@ -163,11 +165,9 @@ def _softmax_of_top(scores: Float[Tensor, " vocab"], k: int, temperature: float)
 
 def _nucleus(probs: Float[Tensor, " vocab"], top_p: float) -> Float[Tensor, " vocab"]:
     """The most probable tokens up to mass `top_p`, renormalised; equal probabilities enter by lowest id."""
-    vocab = len(probs)
-    threshold = torch.topk(probs, min(_TOP_P_CANDIDATES, vocab)).values[-1]
-    candidates = (probs >= threshold).nonzero()[:, 0]
-    if float(probs[candidates].sum()) < top_p:
-        candidates = torch.arange(vocab, device=probs.device)
+    # tokens below this bound hold less than half of 1 - top_p together, so the nucleus ends before them
+    bound = (1 - top_p) / (2 * len(probs))
+    candidates = (probs >= bound).nonzero()[:, 0]
     ordered = torch.sort(probs[candidates], descending=True, stable=True)
     mass_before = ordered.values.cumsum(0) - ordered.values
     chosen = candidates[ordered.indices[mass_before < top_p]]

@@ -17,10 +17,10 @@
 # * say what *acceptance rate*, *mean acceptance length* and *tokens per second* measure, and which one is the gain;
 # * read a certificate that the fast text has the law of the slow one.
 #
-# **The idea.** A language model writes one token a pass, and a pass over a few tokens costs little more than a pass over
-# one. So something cheap, the *draft*, guesses a few tokens ahead. The model we care about, the *target*, looks at all
-# of them in one pass and keeps as many as its own law allows. The law of the text does not change; the number of passes
-# does.
+# **The idea.** A language model writes one token a pass, and a pass over a few tokens costs little more than a pass
+# over one. So something cheap, the *draft*, guesses a few tokens ahead. The model we care about, the *target*, looks at
+# all of them in one pass and keeps as many as its own law allows. The law of the text does not change; the number of
+# passes does.
 
 # %%
 MADE_FOR = "0.1.0"
@@ -61,8 +61,11 @@ print(pair.description)
 # like.
 
 # %%
-NOTE = "The tide tables are in the blue folder. The blue folder is in the top drawer, and the drawer is locked."
-PROMPT = f"Repeat this note word for word, then explain it: {NOTE}" if has_smollm2 else "1 2 3"
+NOTE = (
+    "The tide tables are in the blue folder. The blue folder is in the top drawer. The top drawer is locked. "
+    "The key hangs beside the clock in the hall."
+)
+PROMPT = f"Summarize this note in two sentences:\n\n{NOTE}" if has_smollm2 else "1 2 3"
 
 prompt = pair.tokenizer.chat(PROMPT)
 print(f"{len(prompt)} tokens, the chat format included")
@@ -169,11 +172,9 @@ from specdec_labs.widgets.race import race_figure, race_sentence, race_view
 
 race = race_view(runs)
 card.reveal(race["lanes"][1]["speedup"])
-hardware = describe_hardware()
+machine = describe_hardware()
 print(race_sentence(race))
-print(
-    f"{TOKENS} tokens a run, {hardware['gpu'] or hardware['processor']}, {hardware['threads']} threads, {hardware['date']}"
-)
+print(f"{machine['gpu'] or machine['processor']}, {machine['threads']} threads, {machine['date']}")
 race_figure(race)
 
 # %% [markdown]
@@ -187,7 +188,7 @@ race_figure(race)
 texts = {name: traces[0].emitted for name, traces in runs.items()}
 for name, tokens in texts.items():
     same = next((i for i, (a, b) in enumerate(zip(tokens, texts["plain"])) if a != b), None)
-    print(f"{name:14} {'same tokens as plain' if same is None else f'parts from plain at token {same}'}")
+    print(f"{name:14} {len(tokens)} tokens, {'the same as plain' if same is None else f'parting from plain at {same}'}")
 print()
 print(pair.tokenizer.decode(texts["plain"]))
 
@@ -237,8 +238,8 @@ from specdec_core.memo import MemoisedModel
 
 question = pair.tokenizer.chat("Say something about the sea." if has_smollm2 else "1 2 3")
 narrow = SamplingParams(temperature=1.0 if has_smollm2 else 8.0, top_k=4)
-target = MemoisedModel(pair.target, capacity=len(question) + 80)
-draft = MemoisedModel(pair.draft, capacity=len(question) + 80)
+target = MemoisedModel(pair.target, capacity=len(question) + 8)
+draft = MemoisedModel(pair.draft, capacity=len(question) + 8)
 certificate = certify(
     Engine(target, ModelDrafter(draft), "chain", 1),
     question,

@@ -46,13 +46,19 @@ class NoiseKey:
 
     def words(self, token_ids: UInt32[ndarray, " tokens"]) -> UInt32[ndarray, " tokens"]:
         """One 32-bit word for each token id; neighbouring ids in increasing order share a block of four."""
+        highest = int(token_ids.max())
+        if highest < 4 * len(token_ids):
+            # as good as every block is wanted: all in order, which saves finding out which
+            return self._blocks(np.arange(highest // 4 + 1, dtype=np.uint32)).reshape(-1)[token_ids]
         block = token_ids >> 2
         is_new = np.diff(block, prepend=~block[:1]) != 0
-        counter = np.empty((int(is_new.sum()), 4), dtype=np.uint32)
-        counter[:, 0] = block[is_new]
+        return self._blocks(block[is_new])[np.cumsum(is_new) - 1, token_ids & 3]
+
+    def _blocks(self, numbers: UInt32[ndarray, " blocks"]) -> UInt32[ndarray, "blocks 4"]:
+        counter = np.empty((len(numbers), 4), dtype=np.uint32)
+        counter[:, 0] = numbers
         counter[:, 1:] = self.length, self.request, self.node << 3 | PURPOSE_CODES[self.purpose]
-        output = philox4x32(counter, (self.seed & 0xFFFFFFFF, self.seed >> 32))
-        return output[np.cumsum(is_new) - 1, token_ids & 3]
+        return philox4x32(counter, (self.seed & 0xFFFFFFFF, self.seed >> 32))
 
     def uniform(self) -> float:
         """The uniform of an accept: k / 2^32, in [0, 1)."""

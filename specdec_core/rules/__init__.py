@@ -41,7 +41,7 @@ class Rule:
 
     def __call__(self, draft: Draft, target_probs: Law, coins: Coins) -> Verdict:
         """The verdict on `draft`. ValueError when its proposal or shape is not one this rule accepts."""
-        if draft.proposal not in self.proposals:
+        if len(draft.tree) > 0 and draft.proposal not in self.proposals:
             raise ValueError(
                 f"rule {self.name!r} does not take {draft.proposal!r} drafts; it accepts {', '.join(self.proposals)}"
             )

@@ -2,7 +2,8 @@
 
 import dataclasses
 
-from hypothesis import given, strategies as st
+from hypothesis import given
+from hypothesis import strategies as st
 import numpy as np
 import pytest
 from scipy import stats

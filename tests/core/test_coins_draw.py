@@ -3,7 +3,8 @@
 from fractions import Fraction
 import math
 
-from hypothesis import given, strategies as st
+from hypothesis import given
+from hypothesis import strategies as st
 import numpy as np
 import pytest
 from scipy import stats

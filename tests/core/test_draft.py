@@ -1,6 +1,7 @@
 """Draft trees: depths, paths, positions, masks against a slow definition; what a draft must carry."""
 
-from hypothesis import given, strategies as st
+from hypothesis import given
+from hypothesis import strategies as st
 import pytest
 import torch
 

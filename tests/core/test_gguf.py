@@ -26,6 +26,17 @@ METADATA: dict[str, Any] = {
     "a.strings": ["Ġthe", "", "é"],
 }
 
+COMPARED = (
+    "token_embd.weight",
+    "blk.0.attn_q.weight",
+    "blk.0.attn_v.weight",
+    "blk.7.ffn_gate.weight",
+    "blk.15.attn_k.weight",
+    "blk.22.ffn_up.weight",
+    "blk.29.ffn_down.weight",
+    "output_norm.weight",
+)
+
 
 @pytest.fixture(scope="module")
 def arrays() -> dict[str, np.ndarray]:
@@ -97,8 +108,7 @@ def test_smollm2_equals_the_reference_bit_for_bit(smollm2_path: Path) -> None:
     assert list(file.tensors) == list(by_name)
     assert sum(np.prod(info.shape) for info in file.tensors.values()) == 134_515_008
     seen = set()
-    for name in ("token_embd.weight", "blk.0.attn_q.weight", "blk.0.attn_v.weight", "blk.7.ffn_gate.weight",
-                 "blk.15.attn_k.weight", "blk.22.ffn_up.weight", "blk.29.ffn_down.weight", "output_norm.weight"):  # fmt: skip
+    for name in COMPARED:
         tensor = by_name[name]
         expected = gguf.quants.dequantize(tensor.data, tensor.tensor_type)
         assert np.array_equal(file.read(name).numpy(), expected.reshape(file.tensors[name].shape)), name

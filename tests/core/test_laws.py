@@ -5,7 +5,8 @@ from fractions import Fraction
 import itertools
 import random
 
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, settings
+from hypothesis import strategies as st
 import pytest
 
 from specdec_core.coins import Coins, branches

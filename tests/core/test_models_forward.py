@@ -166,9 +166,7 @@ def remove(cache: KVCache, rows: int) -> None:
     ("cut", "rows", "left"),
     [(keep_first, 4, 4), (keep_first, 7, 7), (keep_first, 0, 0), (remove, 0, 7), (remove, 7, 0)],
 )
-def test_p25_meaning_of_crop(
-    model: LanguageModel, cut: Callable[[KVCache, int], None], rows: int, left: int
-) -> None:
+def test_p25_meaning_of_crop(model: LanguageModel, cut: Callable[[KVCache, int], None], rows: int, left: int) -> None:
     cache = filled(model)
     before = rows_of(cache)
     cut(cache, rows)
@@ -206,9 +204,7 @@ def test_keep_leaves_the_accepted_path(model: LanguageModel, kept: tuple[int, ..
 
 def test_generation_goes_on_after_keep(model: LanguageModel) -> None:
     cache = filled(model)
-    model.forward(
-        torch.tensor([33, *TREE.tokens]), TREE.position_ids(7), TREE.attention_mask(7), cache=cache
-    )
+    model.forward(torch.tensor([33, *TREE.tokens]), TREE.position_ids(7), TREE.attention_mask(7), cache=cache)
     cache.keep((0, 1, 3, 5))  # the pending token, then nodes 0, 2 and 4
     after = model.forward(torch.tensor([70]), cache=cache).logits
     line = torch.tensor([*PROMPT, 33, 11, 13, 15, 70])

@@ -66,11 +66,10 @@ def may_differ(text: str) -> bool:
     Without the split the last blank before a number stays with the number: it is cut off a run of two or more
     blanks, and a single one may merge with the first byte of a digit that is not ASCII.
     """
-    for at in range(1, len(text)):
-        if unicodedata.category(text[at]).startswith("N") and text[at - 1].isspace():
-            if not text[at].isascii() or (at > 1 and text[at - 2].isspace()):
-                return True
-    return False
+    numbers = (at for at in range(1, len(text)) if unicodedata.category(text[at]).startswith("N"))
+    return any(
+        text[at - 1].isspace() and (not text[at].isascii() or (at > 1 and text[at - 2].isspace())) for at in numbers
+    )
 
 
 def test_ids_equal_those_of_transformers(own: GGUFTokenizer, oracle: Any, lines: list[str]) -> None:
@@ -167,9 +166,7 @@ def byte_tokenizer() -> GGUFTokenizer:
     from specdec_core.models.tokenizer import _byte_of
 
     pieces = sorted(_byte_of(), key=_byte_of().__getitem__)
-    return GGUFTokenizer(
-        {"tokenizer.ggml.model": "gpt2", "tokenizer.ggml.tokens": pieces, "tokenizer.ggml.merges": []}
-    )
+    return GGUFTokenizer({"tokenizer.ggml.model": "gpt2", "tokenizer.ggml.tokens": pieces, "tokenizer.ggml.merges": []})
 
 
 def test_p39_streamed_bytes_become_text_when_the_character_is_whole() -> None:

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 import math
 
-from hypothesis import assume, given, strategies as st
+from hypothesis import assume, given
+from hypothesis import strategies as st
 import pytest
 import torch
 

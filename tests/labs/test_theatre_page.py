@@ -159,7 +159,7 @@ def test_every_step_shows_its_tokens_and_numbers(show: Any) -> None:
 
 def test_token_text_is_shown_and_never_run(show: Any) -> None:
     trace = toy_trace()
-    trace.texts = {token: HOSTILE for token in range(10)}
+    trace.texts = dict.fromkeys(range(10), HOSTILE)
     page = show(view_model(trace))
     page.focus(".sd-theatre")
     for _ in view_model(trace)["steps"]:
@@ -186,9 +186,8 @@ def test_nothing_sticks_out_and_text_has_contrast(show: Any, width: int, scheme:
     for _ in range(12):
         page.keyboard.press("ArrowRight")
         assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
-    ink, paper = page.evaluate(
-        "() => { const s = getComputedStyle(document.querySelector('.sd-theatre')); return [s.color, s.backgroundColor]; }"
-    )
+    colours = "(node) => [getComputedStyle(node).color, getComputedStyle(node).backgroundColor]"
+    ink, paper = page.locator(".sd-theatre").evaluate(colours)
     assert contrast(ink, paper) >= 7
     assert (luminance(paper) > 0.5) == (scheme == "light")
 

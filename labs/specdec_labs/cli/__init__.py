@@ -3,12 +3,13 @@
 
 def main() -> None:
     """Runs `specdec` on the arguments of this process."""
+    import io
     import sys
 
     from specdec_labs.cli.app import app
 
     for stream in (sys.stdout, sys.stderr):
         # a console that cannot show a character gets "?" instead of a traceback
-        if hasattr(stream, "reconfigure"):
+        if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
     app()

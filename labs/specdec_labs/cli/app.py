@@ -4,7 +4,7 @@ Those are imported when a command runs: `specdec --help` loads neither torch nor
 """
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -67,29 +67,10 @@ def demo(
     plain_text: PlainText = False,
 ) -> None:
     """Decode one prompt with drafts: the text with the origin of every token, the numbers, and what is certain."""
+    given = _options(locals())
     from specdec_labs.cli.demo import DemoOptions, run_demo
 
-    options = DemoOptions(
-        pair=pair,
-        prompt=prompt,
-        file=file,
-        drafter=drafter,
-        draft_temperature=draft_temperature,
-        rule=rule,
-        gamma=gamma,
-        temperature=temperature,
-        top_k=top_k,
-        top_p=top_p,
-        seed=seed,
-        max_new_tokens=max_new_tokens,
-        device=device,
-        dtype=dtype,
-        threads=threads,
-        repeats=repeats,
-        compare=compare,
-        json=json,
-    )
-    raise typer.Exit(run_demo(options, _console(plain_text)))
+    raise typer.Exit(run_demo(DemoOptions(**given), _console(plain_text)))
 
 
 @app.command()
@@ -100,7 +81,7 @@ def certify(
     file: PromptFile = None,
     drafter: Annotated[str, typer.Option(help="ngram, model or none.")] = "model",
     draft_temperature: DraftTemperature = None,
-    gamma: Annotated[int, typer.Option(help="Tokens drafted per round; gamma + 3 tokens are tested.")] = 1,
+    gamma: Annotated[int, typer.Option(help="Tokens drafted per round; it sets how many tokens are tested.")] = 1,
     rule: RuleName = "chain",
     temperature: Annotated[float | None, typer.Option(help="Default: 1, and 10 for the toy pair.")] = None,
     top_k: Annotated[int, typer.Option(help="Few tokens keep the cells fine; 0 keeps all (slow).")] = 8,
@@ -117,30 +98,10 @@ def certify(
     plain_text: PlainText = False,
 ) -> None:
     """Test whether the engine's output has the target's law; exit code 1 when it does not."""
+    given = _options(locals())
     from specdec_labs.cli.certify import CertifyOptions, run_certify
 
-    options = CertifyOptions(
-        pair=pair,
-        prompt=prompt,
-        file=file,
-        drafter=drafter,
-        draft_temperature=draft_temperature,
-        rule=rule,
-        gamma=gamma,
-        temperature=temperature,
-        top_k=top_k,
-        top_p=top_p,
-        n=n,
-        bias=bias,
-        power=power,
-        seed=seed,
-        memo=memo,
-        device=device,
-        dtype=dtype,
-        threads=threads,
-        json=json,
-    )
-    raise typer.Exit(run_certify(options, _console(plain_text)))
+    raise typer.Exit(run_certify(CertifyOptions(**given), _console(plain_text)))
 
 
 @app.command()
@@ -168,21 +129,10 @@ def host(
     plain_text: PlainText = False,
 ) -> None:
     """Measure which share of a round is spent outside the models."""
+    given = _options(locals())
     from specdec_labs.cli.bench_host import BenchOptions, run_bench
 
-    options = BenchOptions(
-        pair=pair,
-        prompt=prompt,
-        file=file,
-        drafter=drafter,
-        gamma=gamma,
-        tokens=tokens,
-        device=device,
-        dtype=dtype,
-        threads=threads,
-        json=json,
-    )
-    raise typer.Exit(run_bench(options, _console(plain_text)))
+    raise typer.Exit(run_bench(BenchOptions(**given), _console(plain_text)))
 
 
 @app.command()
@@ -212,14 +162,16 @@ def grade(
     from specdec_labs.cli.start import TIMEOUT_S, grade_command
 
     limit = TIMEOUT_S if timeout is None else timeout
-    code = grade_command(
-        path, exercise, json_path=json, junit_path=junit, timeout_s=limit, hidden_seed=hidden_seed
-    )
+    code = grade_command(path, exercise, json_path=json, junit_path=junit, timeout_s=limit, hidden_seed=hidden_seed)
     raise typer.Exit(code)
+
+
+def _options(given: dict[str, Any]) -> dict[str, Any]:
+    """A command's own parameters, but for how to print."""
+    return {name: value for name, value in given.items() if name != "plain_text"}
 
 
 def _console(plain_text: bool) -> "Console":
     from rich.console import Console
 
-    # a dumb terminal gets neither colour nor spinners from rich
-    return Console(highlight=False, markup=False, emoji=False, **({"force_terminal": False} if plain_text else {}))
+    return Console(force_terminal=False if plain_text else None, highlight=False, markup=False, emoji=False)

@@ -12,7 +12,6 @@ from rich.console import Console
 from rich.table import Table
 import torch
 
-from specdec_core.controllers import Constant
 from specdec_core.engine import Engine
 from specdec_core.hardware import describe_hardware
 from specdec_core.models.pairs import Pair
@@ -20,6 +19,7 @@ from specdec_core.warp import SamplingParams
 from specdec_labs.cli.certify import write_json
 from specdec_labs.cli.setting_up import (
     check_at_least_one,
+    check_drafting,
     check_output,
     choose_pair,
     make_drafter,
@@ -79,7 +79,7 @@ def run_bench(options: BenchOptions, console: Console) -> int:
     text = read_prompt(options.prompt, options.file)
     check_output(options.json)
     check_at_least_one("threads", options.threads)
-    Constant(options.gamma)
+    check_drafting(options.drafter, None, options.gamma, "chain")
     name = choose_pair(options.pair, console)
     pair = open_pair(name, options.device, options.dtype, console, threads=options.threads)
     _, prompt = prompt_ids(pair, text)

@@ -1,6 +1,6 @@
 """`specdec certify`: is the output the target's law? Exit code 1 when it is not."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 import json
@@ -13,7 +13,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from specdec_core.certify import Certificate, Progress as ReportProgress, certify
+from specdec_core.certify import Certificate, certify
+from specdec_core.certify import Progress as ReportProgress
 from specdec_core.engine import Engine
 from specdec_core.hardware import describe_hardware
 from specdec_core.memo import MemoisedModel
@@ -21,12 +22,20 @@ from specdec_core.models.pairs import Pair
 from specdec_core.models.protocol import LanguageModel
 from specdec_core.warp import SamplingParams
 from specdec_labs.cli.bad_input import INTERRUPTED
-from specdec_labs.cli.setting_up import check_output, choose_pair, make_drafter, open_pair, prompt_ids, read_prompt
+from specdec_labs.cli.setting_up import (
+    check_at_least_one,
+    check_drafting,
+    check_output,
+    choose_pair,
+    make_drafter,
+    open_pair,
+    prompt_ids,
+    read_prompt,
+)
 
 # the toy pair's logits are 30 apart; at a temperature near 1 its law has one continuation and nothing to test
 DEFAULT_TEMPERATURE = {"toy": 10.0}
-_ROOM = 80
-"""Cache rows behind the prompt: the tokens under test and the blocks in which their laws are computed."""
+_BEHIND_DRAFT = 8  # tokens under test beyond the prompt and gamma, with some to spare
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +59,7 @@ class CertifyOptions:
     memo: bool = True
     device: str = "auto"
     dtype: str = "auto"
+    threads: int | None = None
     json: Path | None = None
 
 
@@ -61,10 +71,12 @@ def run_certify(options: CertifyOptions, console: Console) -> int:
     """
     text = read_prompt(options.prompt, options.file)
     check_output(options.json)
+    check_at_least_one("threads", options.threads)
+    check_drafting(options.drafter, options.draft_temperature, options.gamma, options.rule)
     name = choose_pair(options.pair, console)
     temperature = DEFAULT_TEMPERATURE.get(name, 1.0) if options.temperature is None else options.temperature
     params = SamplingParams(temperature=temperature, top_k=options.top_k, top_p=options.top_p)
-    pair = open_pair(name, options.device, options.dtype, console)
+    pair = open_pair(name, options.device, options.dtype, console, threads=options.threads)
     _, prompt = prompt_ids(pair, text)
     engine, oracle = certifiable(
         pair,
@@ -75,10 +87,29 @@ def run_certify(options: CertifyOptions, console: Console) -> int:
         prompt_length=len(prompt),
         memo=options.memo,
     )
+    certificate = _certify(engine, oracle, prompt, params, options, console)
+    if certificate is None:
+        return INTERRUPTED
+    _show(certificate, memo=options.memo, console=console)
+    if options.json is not None:
+        write_json(options.json, {**certificate.to_dict(), "pair": pair.name, "memo": options.memo})
+        console.print(f"written to {options.json}", style="dim")
+    return 0 if certificate.passed else 1
+
+
+def _certify(
+    engine: Engine,
+    oracle: MemoisedModel,
+    prompt: Sequence[int],
+    params: SamplingParams,
+    options: CertifyOptions,
+    console: Console,
+) -> Certificate | None:
+    """The certificate; None after Ctrl-C, which says how far it came."""
     done = [0]
     try:
         with _progress(console, done) as progress:
-            certificate = certify(
+            return certify(
                 engine,
                 prompt,
                 params,
@@ -92,12 +123,7 @@ def run_certify(options: CertifyOptions, console: Console) -> int:
             )
     except KeyboardInterrupt:
         console.print(f"interrupted after {done[0]} samples: no verdict")
-        return INTERRUPTED
-    _show(certificate, pair, memo=options.memo, console=console)
-    if options.json is not None:
-        write_json(options.json, {**certificate.to_dict(), "pair": pair.name, "memo": options.memo})
-        console.print(f"written to {options.json}", style="dim")
-    return 0 if certificate.passed else 1
+        return None
 
 
 def certifiable(
@@ -114,10 +140,10 @@ def certifiable(
 
     With `memo` the engine reads target and draft through memos too, which makes samples cheap.
     """
-    room = prompt_length + _ROOM
+    longest = prompt_length + gamma + _BEHIND_DRAFT
 
     def remembered(model: LanguageModel) -> MemoisedModel:
-        return MemoisedModel(model, capacity=room)
+        return MemoisedModel(model, capacity=longest)
 
     oracle = remembered(pair.target)
     needs_draft = memo and drafter == "model" and pair.draft is not None
@@ -140,19 +166,21 @@ def _progress(console: Console, done: list[int]) -> Iterator[ReportProgress]:
         yield report
 
 
-def _show(certificate: Certificate, pair: Pair, *, memo: bool, console: Console) -> None:
+def _show(certificate: Certificate, *, memo: bool, console: Console) -> None:
     table = Table(box=box.SIMPLE_HEAD)
-    for heading in ("first tokens", "cells", "chi2", "df", "p", "TV", "TV at most"):
+    for heading in ("joint law of", "cells", "chi2", "df", "p", "TV", "TV at most"):
         table.add_column(heading, justify="right")
     for test in certificate.tests:
         found = test.fit
         numbers = (f"{found.chi_square:.1f}", f"{found.degrees}", f"{found.p_value:.2g}", f"{found.tv:.3f}")
-        table.add_row(f"{test.tokens}", f"{test.cells}", *numbers, f"{found.tv_upper:.3f}")
+        table.add_row(test.label, f"{test.cells}", *numbers, f"{found.tv_upper:.3f}")
     console.print(table)
     seen = ", ".join(f"{count} {kind.replace('_', ' ')}" for kind, count in sorted(certificate.coverage.items()))
     console.print(f"rounds seen: {seen}")
     if memo:
-        console.print("logits remembered by prefix; --no-memo also exercises the models' own caches (slow)", style="dim")
+        console.print(
+            "logits remembered by prefix; --no-memo also exercises the models' own caches (slow)", style="dim"
+        )
     console.print(f"{certificate.sentence}", style="bold" if certificate.passed else "bold magenta")
 
 

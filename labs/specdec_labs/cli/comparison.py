@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-import statistics
 from typing import Any
 
 from specdec_core.engine import Engine
@@ -46,28 +45,28 @@ def compare(
 
     Interleaving lets a slow spell of the machine hit both arms. `before_run` is called with the run's number.
     """
-    # the first passes of a process are slower; nothing of them is kept
-    plain.generate(prompt, params, 2)
     slow: list[Trace] = []
     fast: list[Trace] = []
-    for pair in range(repeats):
-        for place, (engine, traces) in enumerate(((plain, slow), (speculative, fast))):
-            before_run(2 * pair + place + 1)
-            generation = engine.generate(prompt, params, max_new_tokens)
-            if generation.finish_reason == "interrupted":
-                return Comparison(tuple(slow[: len(fast)]), tuple(fast))
-            traces.append(generation.trace)
-    return Comparison(tuple(slow), tuple(fast))
+    try:
+        # the first passes of a process are slower; nothing of them is kept
+        _run(plain, prompt, params, 2)
+        for pair in range(repeats):
+            for place, (engine, traces) in enumerate(((plain, slow), (speculative, fast))):
+                before_run(2 * pair + place + 1)
+                traces.append(_run(engine, prompt, params, max_new_tokens))
+    except KeyboardInterrupt:
+        pass
+    return Comparison(tuple(slow[: len(fast)]), tuple(fast))
+
+
+def _run(engine: Engine, prompt: Sequence[int], params: SamplingParams, max_new_tokens: int) -> Trace:
+    generation = engine.generate(prompt, params, max_new_tokens)
+    if generation.finish_reason == "interrupted":
+        raise KeyboardInterrupt
+    return generation.trace
 
 
 def rates(traces: Sequence[Trace]) -> list[float]:
     """Tokens a second of each trace, the prompt's pass left out; a trace without a round has none."""
     found = (summarize(trace).tokens_per_s for trace in traces)
     return [rate for rate in found if rate is not None]
-
-
-def spread(values: Sequence[float], unit: str = "") -> str:
-    """The median and, in brackets, the smallest and the largest; "-" for nothing."""
-    if not values:
-        return "-"
-    return f"{statistics.median(values):.2f}{unit} ({min(values):.2f}..{max(values):.2f})"

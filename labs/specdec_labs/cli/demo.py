@@ -6,7 +6,6 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from specdec_core.controllers import Constant
 from specdec_core.engine import Engine
 from specdec_core.models.pairs import Pair
 from specdec_core.trace import Trace
@@ -19,6 +18,7 @@ from specdec_labs.cli.marked_text import MarkedText, visible
 from specdec_labs.cli.report import demo_table, measured_on
 from specdec_labs.cli.setting_up import (
     check_at_least_one,
+    check_drafting,
     check_output,
     choose_pair,
     default_drafter,
@@ -28,6 +28,7 @@ from specdec_labs.cli.setting_up import (
     read_prompt,
 )
 from specdec_labs.cli.styles import legend
+from specdec_labs.cli.trace_file import save_trace
 
 _SHOWN_PROMPT = 500  # characters of the prompt that are shown
 _RECORD_TOP = 16  # top tokens of each slot that go into a trace file
@@ -114,17 +115,18 @@ def run_demo(options: DemoOptions, console: Console) -> int:
 def _prepare(options: DemoOptions, console: Console) -> Request:
     text = read_prompt(options.prompt, options.file)
     check_output(options.json)
-    Constant(options.gamma)
     for name in ("max_new_tokens", "repeats", "threads"):
         check_at_least_one(name, getattr(options, name))
     params = SamplingParams(
         temperature=options.temperature, top_k=options.top_k, top_p=options.top_p, seed=options.seed
     )
     name = choose_pair(options.pair, console)
+    drafter = options.drafter or default_drafter(name)
+    check_drafting(drafter, options.draft_temperature, options.gamma, options.rule)
     pair = open_pair(name, options.device, options.dtype, console, threads=options.threads)
     text, prompt = prompt_ids(pair, text)
     params = replace(params, stop=pair.tokenizer.eos_ids)
-    request = Request(options, pair, options.drafter or default_drafter(name), text, prompt, params)
+    request = Request(options, pair, drafter, text, prompt, params)
     request.engine()
     return request
 
@@ -142,7 +144,6 @@ def _generate(request: Request, outcome: Outcome, console: Console) -> None:
     finally:
         writer.finish()
         outcome.shown = stream.generation.trace
-        outcome.shown.settings["pair"] = request.pair.name
         _save(request, outcome)
 
 
@@ -167,7 +168,7 @@ def _measure(request: Request, outcome: Outcome, console: Console) -> None:
         def before_run(number: int) -> None:
             status.update(f"measuring plain and speculative decoding in turn, run {number} of {2 * options.repeats}")
 
-        outcome.comparison = compare(
+        comparison = compare(
             Engine(request.pair.target),
             request.engine(),
             request.prompt,
@@ -176,7 +177,9 @@ def _measure(request: Request, outcome: Outcome, console: Console) -> None:
             options.repeats,
             before_run,
         )
-    if len(outcome.comparison.plain) < options.repeats:
+    if comparison.speculative:
+        outcome.comparison = comparison
+    if len(comparison.speculative) < options.repeats:
         raise KeyboardInterrupt
 
 
@@ -206,12 +209,12 @@ def _report(request: Request, outcome: Outcome, console: Console, *, interrupted
     if shown is not None and shown.emitted:
         reason = {"stop": "the model ended its text", "length": "the limit on new tokens"}
         ended = reason.get(str(shown.finish_reason), "interrupted")
-        console.print(f"\n{len(shown.emitted)} tokens; end: {ended}", style="dim")
-        console.print(demo_table(shown, outcome.comparison))
-        if outcome.comparison is not None and outcome.comparison.speedups:
-            console.print(f"speeds leave the prompt's pass out; measured in turn on {measured_on(shown)}", style="dim")
-            if request.pair.name == "toy":
-                console.print("toy models: these are speeds of Python, not of a language model", style="dim")
+        count = f"{len(shown.emitted)} token{'' if len(shown.emitted) == 1 else 's'}"
+        console.print(f"\n{count}; end: {ended}", style="dim")
+        console.print(demo_table(shown, outcome.comparison, speculates=request.speculates))
+        console.print(f"speeds leave the prompt's pass out; {measured_on(shown)}", style="dim")
+        if request.pair.name == "toy":
+            console.print("toy models: these are speeds of Python, not of a language model", style="dim")
     if outcome.assurance is not None:
         failed = outcome.assurance.holds is False
         console.print(f"\n{outcome.assurance.sentence}", style="bold magenta" if failed else "bold")
@@ -228,12 +231,9 @@ def _save(request: Request, outcome: Outcome) -> None:
     trace, path = outcome.shown, request.options.json
     if trace is None or path is None:
         return
+    trace.settings["pair"] = request.pair.name
     if outcome.comparison is not None:
         trace.settings["comparison"] = outcome.comparison.to_dict()
     if outcome.assurance is not None:
         trace.settings["assurance"] = outcome.assurance.sentence
-    tops = (slot for round_ in trace.rounds for slot in round_.top or ())
-    named = {token for slot in tops for law in (slot.target, slot.draft, slot.residual) for token, _ in law or ()}
-    drafted = {token for round_ in trace.rounds for token in round_.draft_tokens}
-    trace.texts = {token: request.pair.tokenizer.token(token) for token in sorted({*trace.tokens, *drafted, *named})}
-    trace.save(path)
+    save_trace(trace, path, request.pair.tokenizer)

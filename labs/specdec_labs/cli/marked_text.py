@@ -56,6 +56,9 @@ class MarkedText:
             self._gap.append(_Cell(char, origin, 1))
         else:
             self._word.append(_Cell(char, origin, cell_len(char)))
+            if cell_len(char) > 1:
+                # scripts with wide characters put no spaces between words, and a line may end anywhere
+                self._place_word()
 
     def _place_word(self) -> None:
         """Moves the finished word to the line, or to the next one when it does not fit."""

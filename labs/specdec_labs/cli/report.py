@@ -13,20 +13,20 @@ from specdec_labs.cli.comparison import Comparison, rates
 _NONE = "-"
 
 
-def demo_table(shown: Trace, comparison: Comparison | None) -> Table:
+def demo_table(shown: Trace, comparison: Comparison | None, *, speculates: bool) -> Table:
     """Counts of the text that was shown; with a comparison also plain decoding and both speeds."""
-    found = summarize(shown)
-    plain = summarize(comparison.plain[0]) if comparison else None
+    columns = [summarize(shown)]
+    if comparison is not None:
+        columns.insert(0, summarize(comparison.plain[0]))
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("")
-    if plain is not None:
-        table.add_column("plain", justify="right")
-    table.add_column("speculative" if found.drafted or comparison else "plain", justify="right")
-    columns = [found] if plain is None else [plain, found]
+    for heading in ("", *(["plain"] if comparison is not None else []), "speculative" if speculates else "plain"):
+        table.add_column(heading, justify="right" if heading else "left")
     for label, cells in _counts(columns):
         table.add_row(label, *cells)
     if comparison is not None:
         _add_speeds(table, comparison)
+    else:
+        table.add_row("tokens/s, this one run", _number(columns[0].tokens_per_s))
     return table
 
 

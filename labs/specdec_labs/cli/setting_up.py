@@ -7,9 +7,12 @@ import time
 from rich.console import Console
 import torch
 
+from specdec_core.controllers import Constant
 from specdec_core.drafters import Drafter, ModelDrafter, NGramDrafter
 from specdec_core.models.pairs import SMOLLM2_INSTALL, Pair, find_smollm2, load_pair
 from specdec_core.models.protocol import LanguageModel
+from specdec_core.rules import RULES
+from specdec_core.warp import SamplingParams
 
 DRAFTERS = ("ngram", "model", "none")
 
@@ -92,18 +95,31 @@ def default_drafter(pair_name: str) -> str:
     return "model" if pair_name == "toy" else "ngram"
 
 
+def check_drafting(drafter: str, draft_temperature: float | None, gamma: int, rule: str) -> None:
+    """What can be said against these options before any model is loaded.
+
+    Raises:
+        ValueError: an unknown drafter or rule, a negative gamma, or a draft temperature that no draft model reads.
+    """
+    Constant(gamma)
+    if drafter not in DRAFTERS:
+        raise ValueError(f"drafter is {drafter!r}; expected one of {', '.join(DRAFTERS)}")
+    if rule not in RULES:
+        raise ValueError(f"rule is {rule!r}; expected one of {', '.join(RULES)}")
+    if draft_temperature is not None:
+        SamplingParams(temperature=draft_temperature)
+        if drafter != "model":
+            raise ValueError(f"--draft-temperature has no meaning for the drafter {drafter!r}; use --drafter model")
+
+
 def make_drafter(
     kind: str, pair: Pair, *, temperature: float | None, draft: LanguageModel | None = None
 ) -> Drafter | None:
     """The drafter of that kind; `draft` replaces the pair's draft model (by a memoised one, say).
 
     Raises:
-        ValueError: an unknown kind, a pair without a draft model, or a draft temperature for another kind.
+        ValueError: a pair without a draft model.
     """
-    if kind not in DRAFTERS:
-        raise ValueError(f"drafter is {kind!r}; expected one of {', '.join(DRAFTERS)}")
-    if temperature is not None and kind != "model":
-        raise ValueError(f"--draft-temperature has no meaning for the drafter {kind!r}; use --drafter model")
     if kind == "none":
         return None
     if kind == "ngram":

@@ -8,7 +8,6 @@ import torch
 
 from specdec_core.certify import certify
 from specdec_core.certify_greedy import certify_greedy
-from specdec_core.coins import NoiseKey, PhiloxCoins, RoundCoins
 from specdec_core.drafters import ModelDrafter
 from specdec_core.engine import Engine
 from specdec_core.memo import MemoisedModel
@@ -16,6 +15,13 @@ from specdec_core.partition import partitions
 from specdec_core.rules import RULES, Verdict
 from specdec_core.toy import PrefixModel, toy_pair
 from specdec_core.warp import SamplingParams
+from specdec_labs.museum import (
+    RECOVERY_FROM_TARGET,
+    NoiseOfTheDraft,
+    NoiseOfTheFirstRound,
+    OneSidedTemperature,
+    with_coins,
+)
 
 VOCAB = 8
 PARAMS = SamplingParams(temperature=0.9, top_k=6)
@@ -33,74 +39,6 @@ def pair() -> tuple[MemoisedModel, MemoisedModel]:
     target = PrefixModel(VOCAB, lambda prefix: logits_with_memory(0, prefix))
     draft = PrefixModel(VOCAB, lambda prefix: logits_with_memory(0, prefix) + 0.8 * logits_with_memory(1, prefix))
     return MemoisedModel(target, capacity=16), MemoisedModel(draft, capacity=16)
-
-
-def draw_from_p_after_refusal(draft_tokens, draft_probs, target_probs, coins) -> Verdict:
-    """The planted bug: the token that replaces a refused draft comes from p instead of the residual."""
-    verdict = RULES["chain"].verify(draft_tokens, draft_probs, target_probs, _NoRecovery(coins))
-    if verdict.kind == "bonus":
-        return verdict
-    place = verdict.num_accepted
-    return replace(verdict, next_token=coins.draw(target_probs[place], node=place, purpose="recover"))
-
-
-class _NoRecovery:
-    def __init__(self, coins):
-        self._coins = coins
-        self.events = coins.events
-
-    def accept(self, p, q, *, node):
-        return self._coins.accept(p, q, node=node)
-
-    def draw(self, weights, *, node, purpose):
-        return -1 if purpose == "recover" else self._coins.draw(weights, node=node, purpose=purpose)
-
-
-class NoiseOfTheDraft(PhiloxCoins):
-    """The planted bug: the recovered token is drawn with the very noise that drew the refused draft."""
-
-    def at(self, *, request, length):
-        return _NoiseOfTheDraftRound(self.seed, request, length)
-
-
-class _NoiseOfTheDraftRound(RoundCoins):
-    def _key(self, node, purpose):
-        key = super()._key(node, purpose)
-        return NoiseKey(key.seed, key.request, key.length, node, "draft") if purpose == "recover" else key
-
-
-class NoiseOfTheFirstRound(PhiloxCoins):
-    """The planted bug: the noise is drawn once a request and used again in every round."""
-
-    def at(self, *, request, length):
-        return super().at(request=request, length=0)
-
-
-class OneSidedTemperature(ModelDrafter):
-    """The planted bug: drafts come from a flatter law than the q that is handed to the rule."""
-
-    def propose(self, context, budget, coins, may_continue):
-        draft = super().propose(context, budget, coins, may_continue)
-        flat = draft.draft_probs
-        sharp = flat ** (1 / 0.6)
-        return replace(draft, draft_probs=sharp / sharp.sum(dim=-1, keepdim=True))
-
-
-class WithCoins(Engine):
-    """An engine whose coins come from another source."""
-
-    source: type[PhiloxCoins]
-
-    def stream(self, prompt, params=None, max_new_tokens=64, *, request=0, coins=None):
-        return super().stream(prompt, params, max_new_tokens, request=request, coins=self.source(params.seed))
-
-
-class ReusesDraftNoise(WithCoins):
-    source = NoiseOfTheDraft
-
-
-class ReusesRoundNoise(WithCoins):
-    source = NoiseOfTheFirstRound
 
 
 @pytest.mark.parametrize("gamma", [1, 2])
@@ -121,10 +59,9 @@ def test_the_right_engine_passes(pair, gamma):
 @pytest.mark.parametrize("bug", ["draw from p", "temperature on one side"])
 def test_planted_bugs_fail(pair, bug):
     target, draft = pair
-    broken_rule = replace(RULES["chain"], name="draw_from_p", verify=draw_from_p_after_refusal)
     engines = {
-        "draw from p": Engine(target, ModelDrafter(draft), broken_rule, 2),
-        "temperature on one side": Engine(target, OneSidedTemperature(draft), "chain", 2),
+        "draw from p": Engine(target, ModelDrafter(draft), RECOVERY_FROM_TARGET, 2),
+        "temperature on one side": Engine(target, OneSidedTemperature(draft, reported=0.6), "chain", 2),
     }
     certificate = certify(engines[bug], PROMPT, PARAMS, gamma=2, bias=0.08)
     assert not certificate.passed
@@ -135,7 +72,7 @@ def test_planted_bugs_fail(pair, bug):
 def test_noise_used_again_in_the_next_round_is_caught():
     # with p = q and no context a round repeats the one before it: every marginal is right, the joint is not
     target = MemoisedModel(PrefixModel(4, lambda prefix: torch.zeros(4)), capacity=8)
-    engine = ReusesRoundNoise(target, ModelDrafter(target), "chain", 1)
+    engine = with_coins(Engine(target, ModelDrafter(target), "chain", 1), NoiseOfTheFirstRound)
     certificate = certify(engine, [0], SamplingParams(), gamma=1, n=800)
     assert certificate.p_value < 1e-6, certificate.sentence
     assert certificate.tests[0].fit.p_value > 1e-3
@@ -146,7 +83,7 @@ def test_noise_shared_by_draft_and_recovery_is_caught():
     # the law of the literature: 0.60 becomes about 0.63, far less than the default bias, so n is larger
     target = PrefixModel(3, lambda prefix: torch.tensor([0.1, 0.6, 0.3]).log())
     draft = PrefixModel(3, lambda prefix: torch.tensor([0.5, 0.3, 0.2]).log())
-    engine = ReusesDraftNoise(target, ModelDrafter(draft), "chain", 1)
+    engine = with_coins(Engine(target, ModelDrafter(draft), "chain", 1), NoiseOfTheDraft)
     certificate = certify(engine, [0], SamplingParams(), gamma=1, n=20_000)
     assert certificate.p_value < 1e-6, certificate.sentence
 

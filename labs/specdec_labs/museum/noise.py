@@ -1,0 +1,53 @@
+"""Bugs: random numbers that are read twice.
+
+`NoiseOfTheDraft`: the recovered token is drawn with the very noise that drew the refused draft; on a law of three
+tokens 0.60 becomes about 0.63. Met in vLLM (#54282, fixed 2026-08). `NoiseOfTheFirstRound`: noise is drawn once a
+request and read again in every round; each marginal stays right and the joint law does not. Met in Sequoia.
+"""
+
+from collections.abc import Sequence
+
+from specdec_core.coins import CoinSource, NoiseKey, PhiloxCoins, Purpose, RoundCoins
+from specdec_core.engine import Engine, Stream
+from specdec_core.warp import SamplingParams
+
+
+class NoiseOfTheDraft(PhiloxCoins):
+    """Coins whose recovered token reads the noise of the refused draft."""
+
+    def at(self, *, request: int, length: int) -> RoundCoins:
+        """The coins of one round, with the bug."""
+        return _RecoversWithDraftNoise(self.seed, request, length)
+
+
+class _RecoversWithDraftNoise(RoundCoins):
+    def _key(self, node: int, purpose: Purpose) -> NoiseKey:
+        key = super()._key(node, purpose)
+        return NoiseKey(key.seed, key.request, key.length, node, "draft") if purpose == "recover" else key
+
+
+class NoiseOfTheFirstRound(PhiloxCoins):
+    """Coins that are the same in every round of a request."""
+
+    def at(self, *, request: int, length: int) -> RoundCoins:
+        """The coins of one round, with the bug."""
+        return super().at(request=request, length=0)
+
+
+def with_coins(engine: Engine, source: type[PhiloxCoins]) -> Engine:
+    """The same engine, its noise taken from `source`."""
+
+    class WithCoins(Engine):
+        def stream(
+            self,
+            prompt: Sequence[int],
+            params: SamplingParams | None = None,
+            max_new_tokens: int = 64,
+            *,
+            request: int = 0,
+            coins: CoinSource | None = None,
+        ) -> Stream:
+            seed = None if params is None else params.seed
+            return super().stream(prompt, params, max_new_tokens, request=request, coins=source(seed))
+
+    return WithCoins(engine.target, engine.drafter, engine.rule, engine.controller)

@@ -1,0 +1,177 @@
+"""What the engine refuses, by the name of the argument, and that nothing is lost when it does."""
+
+import math
+
+import pytest
+import torch
+
+from specdec_core.coins import PhiloxCoins
+from specdec_core.controllers import Constant
+from specdec_core.draft import Draft, DraftTree
+from specdec_core.drafters import Context, ModelDrafter, NGramDrafter
+from specdec_core.engine import Engine
+from specdec_core.toy import PrefixModel, one_hot_logits, toy_pair
+from specdec_core.warp import SamplingParams
+
+GREEDY = SamplingParams(temperature=0)
+
+
+@pytest.fixture
+def engine() -> Engine:
+    target, draft = toy_pair(max_length=16)
+    return Engine(target, ModelDrafter(draft), "chain", 4)
+
+
+@pytest.mark.parametrize("prompt", [[], (), torch.tensor([], dtype=torch.long)])
+def test_an_empty_prompt(prompt, engine: Engine) -> None:
+    for call in (engine.generate, engine.stream):
+        with pytest.raises(ValueError, match="prompt is empty"):
+            call(prompt, GREEDY, 4)
+
+
+@pytest.mark.parametrize(("prompt", "index", "token"), [([-1], 0, -1), ([1, 10], 1, 10), ([1, 2, 99, 3], 2, 99)])
+def test_a_prompt_id_outside_the_vocabulary(prompt: list[int], index: int, token: int, engine: Engine) -> None:
+    with pytest.raises(ValueError, match=rf"prompt\[{index}\] is {token}; expected .* 0\.\.9"):
+        engine.generate(prompt, GREEDY, 4)
+
+
+@pytest.mark.parametrize("prompt", [[1.5, 2], [1, "2"], [None], ["one"], torch.tensor([1.5, 2.0]), [[1], [2]]])
+def test_a_prompt_id_that_is_no_whole_number(prompt: list, engine: Engine) -> None:
+    with pytest.raises(ValueError, match=r"prompt\[\d\] is"):
+        engine.generate(prompt, GREEDY, 4)
+
+
+@pytest.mark.parametrize("length", [16, 17, 100])
+def test_a_prompt_that_leaves_no_room(length: int, engine: Engine) -> None:
+    with pytest.raises(ValueError, match=f"prompt has {length} tokens; the context is 16"):
+        engine.generate([1] * length, GREEDY, 4)
+    assert engine.generate([1] * 15, GREEDY, 4).tokens == (8,)
+
+
+@pytest.mark.parametrize("count", [0, -1, -100, 2.5, None])
+def test_max_new_tokens_below_one_or_no_count(count, engine: Engine) -> None:
+    with pytest.raises(ValueError, match=f"max_new_tokens is {count}; expected .* at least 1"):
+        engine.generate([1], GREEDY, count)
+
+
+@pytest.mark.parametrize("gamma", [-1, -10, True, 2.0, "4", None])
+def test_a_gamma_that_is_no_count(gamma) -> None:
+    with pytest.raises(ValueError, match="gamma is"):
+        Constant(gamma)
+    with pytest.raises(ValueError, match="gamma is"):
+        Engine(toy_pair()[0], None, "chain", gamma)
+
+
+def test_a_gamma_longer_than_the_room_left_is_shortened(engine: Engine) -> None:
+    long = Engine(engine.target, engine.drafter, "chain", 1000)
+    generation = long.generate([1, 2, 3], GREEDY, 5)
+    assert generation.tokens == (2, 0, 5, 1, 0)
+    assert [len(r.draft_tokens) for r in generation.trace.rounds] == [3, 2]
+
+
+def test_an_unknown_rule() -> None:
+    with pytest.raises(ValueError, match="rule is 'chian'; expected one of .*chain"):
+        Engine(toy_pair()[0], None, "chian")
+
+
+def test_a_negative_record_top() -> None:
+    with pytest.raises(ValueError, match="record_top is -1"):
+        Engine(toy_pair()[0], record_top=-1)
+
+
+def test_a_rule_that_does_not_take_the_drafters_proposals(fixed_drafter) -> None:
+    drafter = fixed_drafter(lambda tokens, budget: [], proposal="iid")
+    with pytest.raises(ValueError, match="rule 'chain' does not take 'iid' drafts .drafter 'fixed'."):
+        Engine(toy_pair()[0], drafter, "chain")
+
+
+def test_a_drafter_that_proposes_what_it_did_not_announce(fixed_drafter) -> None:
+    fork = Draft(DraftTree((1, 2), (-1, -1)), None, "deterministic")
+    engine = Engine(toy_pair()[0], fixed_drafter(lambda tokens, budget: fork), "chain", 4)
+    with pytest.raises(ValueError, match="rule 'chain' judges chains"):
+        engine.generate([1], GREEDY, 9)
+
+
+def test_a_drafter_of_another_vocabulary() -> None:
+    other = ModelDrafter(PrefixModel(9, lambda prefix: [0.0] * 9))
+    with pytest.raises(ValueError, match="drafter 'model' has vocab 9, the target 10"):
+        Engine(toy_pair()[0], other)
+
+
+@pytest.mark.parametrize("token", [10, -1])
+def test_a_draft_id_outside_the_vocabulary(token: int, fixed_drafter) -> None:
+    engine = Engine(toy_pair()[0], fixed_drafter(lambda tokens, budget: [1, token][:budget]), "chain", 4)
+    with pytest.raises(ValueError, match=rf"tokens\[2\] is {token}; the vocabulary has ids 0\.\.9"):
+        engine.generate([1], GREEDY, 9)
+
+
+def test_a_draft_longer_than_its_budget(fixed_drafter) -> None:
+    engine = Engine(toy_pair()[0], fixed_drafter(lambda tokens, budget: [1] * (budget + 1)), "chain", 4)
+    with pytest.raises(ValueError, match="drafter 'fixed' proposed 5 nodes; its budget is 4"):
+        engine.generate([1], GREEDY, 9)
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+@pytest.mark.parametrize(
+    ("row", "fault"),
+    [([math.nan] + [0.0] * 9, "a NaN"), ([-math.inf] * 10, "nothing but -inf"), ([math.inf] + [0.0] * 9, "a NaN or")],
+)
+def test_logits_without_a_law_name_their_row(row: list[float], fault: str, temperature: float) -> None:
+    # the slot behind the second draft of the first round is broken: row 2 of its verify pass
+    target = PrefixModel(10, lambda prefix: row if len(prefix) == 6 else one_hot_logits(10, 3))
+    draft = PrefixModel(10, lambda prefix: one_hot_logits(10, 3))
+    stream = Engine(target, ModelDrafter(draft), "chain", 3).stream([1, 2, 3], SamplingParams(temperature=temperature))
+    assert next(stream).tokens == (3,)
+    with pytest.raises(ValueError, match=f"logits row 2 holds {fault}"):
+        next(stream)
+    assert stream.generation.tokens == (3,), "what was out is kept"
+
+
+def test_an_engine_is_usable_again_after_a_refusal() -> None:
+    faults = iter([True])
+
+    def logits(prefix: tuple[int, ...]) -> list[float]:
+        broken = len(prefix) == 7 and next(faults, False)
+        return [math.nan] * 10 if broken else one_hot_logits(10, (3 * prefix[-1] + len(prefix)) % 10)
+
+    engine = Engine(PrefixModel(10, logits), ModelDrafter(toy_pair()[1]), "chain", 4)
+    with pytest.raises(ValueError, match="logits row"):
+        engine.generate([1, 2, 3], GREEDY, 16)
+    assert engine.generate([1, 2, 3], GREEDY, 16).tokens == (2, 0, 5, 1, 0, 8, 3, 9, 8, 6, 1, 7, 6, 4, 9, 5)
+
+
+def test_banning_every_token_is_refused_with_its_row(engine: Engine) -> None:
+    params = SamplingParams(temperature=0, logit_bias=dict.fromkeys(range(10), -math.inf))
+    with pytest.raises(ValueError, match="logits row 0 holds nothing but -inf"):
+        engine.generate([1], params, 4)
+
+
+@pytest.mark.parametrize(("name", "value"), [("seed", -1), ("seed", 2**64)])
+def test_a_seed_out_of_range(name: str, value: int, engine: Engine) -> None:
+    with pytest.raises(ValueError, match=f"seed is {value}"):
+        engine.generate([1], SamplingParams(seed=value), 4)
+
+
+def test_a_negative_request(engine: Engine) -> None:
+    with pytest.raises(ValueError, match="request is -1"):
+        engine.generate([1], SamplingParams(seed=1), 4, request=-1)
+
+
+def test_a_drafter_without_a_request_says_so() -> None:
+    drafter = ModelDrafter(toy_pair()[1])
+    with pytest.raises(ValueError, match="the drafter has no request; call start"):
+        drafter.propose(Context([1], 1, GREEDY), 2, PhiloxCoins(1).at(request=0, length=1), lambda d, law: True)
+
+
+@pytest.mark.parametrize("prompt", [(1, 2, 3), torch.tensor([1, 2, 3])])
+def test_any_sequence_of_ids_is_a_prompt(prompt, engine: Engine) -> None:
+    generation = engine.generate(prompt, GREEDY, 3)
+    assert generation.tokens == (2, 0, 5)
+    assert generation.trace.prompt == (1, 2, 3)
+    assert Engine(engine.target, NGramDrafter()).generate(prompt, GREEDY, 3).tokens == (2, 0, 5)
+
+
+def test_the_smallest_context_holds_one_token_more() -> None:
+    target, draft = toy_pair(max_length=2)
+    generation = Engine(target, ModelDrafter(draft), "chain", 4).generate([1], GREEDY, 50)
+    assert (len(generation.tokens), generation.finish_reason) == (1, "length")
