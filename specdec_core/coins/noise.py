@@ -46,7 +46,7 @@ class NoiseKey:
 
     def words(self, token_ids: UInt32[ndarray, " tokens"]) -> UInt32[ndarray, " tokens"]:
         """One 32-bit word for each token id; neighbouring ids in increasing order share a block of four."""
-        highest = int(token_ids.max())
+        highest = int(token_ids.max(initial=0))
         if highest < 4 * len(token_ids):
             # as good as every block is wanted: all in order, which saves finding out which
             return self._blocks(np.arange(highest // 4 + 1, dtype=np.uint32)).reshape(-1)[token_ids]

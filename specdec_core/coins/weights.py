@@ -56,6 +56,4 @@ def exact_mass(mass: object, name: str) -> Fraction:
         return mass
     if isinstance(mass, int) and not isinstance(mass, bool):
         return Fraction(mass)
-    raise ValueError(
-        f"{name} holds {mass!r}; enumeration is exact: Fraction or int, not {type(mass).__name__}"
-    )
+    raise ValueError(f"{name} holds {mass!r}; enumeration is exact: Fraction or int, not {type(mass).__name__}")

@@ -112,11 +112,15 @@ class GGUFFile:
 
     def read(self, name: str) -> Float[Tensor, "..."]:
         """The tensor as float32 on the CPU, a fresh copy. ValueError when there is none of that name."""
-        info = self.tensors.get(name)
-        if info is None:
-            raise ValueError(f"{self.path}: no tensor {name!r}; it holds {len(self.tensors)}, e.g. {self._some()}")
+        info = self.info(name)
         data = torch.frombuffer(self._map, dtype=torch.uint8, count=info.nbytes, offset=info.offset)
         return info.decode(data).view(info.shape)
+
+    def info(self, name: str) -> TensorInfo:
+        """Shape and place of a tensor. ValueError when there is none of that name."""
+        if name not in self.tensors:
+            raise ValueError(f"{self.path}: no tensor {name!r}; it holds {len(self.tensors)}, e.g. {self._some()}")
+        return self.tensors[name]
 
     def require(self, key: str) -> Any:
         """The metadata value under `key`. ValueError when there is none."""

@@ -141,7 +141,7 @@ class HFModel:
     ) -> dict[str, Any]:
         rows = tokens.shape[0]
         arguments: dict[str, Any] = {
-            "input_ids": tokens.to(self.device)[None],
+            "input_ids": tokens.to(self.device, torch.long)[None],
             "use_cache": True,
             "output_hidden_states": True,
             "return_dict": True,
@@ -156,12 +156,15 @@ class HFModel:
             positions = torch.arange(past, past + rows)
         if mask is None:
             mask = torch.ones(rows, past + rows, dtype=torch.bool).tril(past)
-        arguments["position_ids"] = positions.to(self.device)[None]
+        arguments["position_ids"] = positions.to(self.device, torch.long)[None]
         arguments["attention_mask"] = self._prepared(mask.to(self.device))
         return arguments
 
     def _prepared(self, mask: Bool[Tensor, "rows total"]) -> Tensor:
-        """The 4D mask the model's attention wants: boolean for SDPA, additive for the eager one."""
+        """The 4D mask the model's attention wants: boolean for SDPA, additive for the eager one.
+
+        Eager attention spreads a row that sees nothing over all columns; no mask of a draft tree has such a row.
+        """
         if self.model.config._attn_implementation == "sdpa":
             return mask[None, None]
         additive = torch.zeros(mask.shape, dtype=self.dtype, device=mask.device)

@@ -131,7 +131,7 @@ class Llama:
         check_inputs(self, tokens, positions, mask, past=len(cache))
         cache.check_room(tokens.shape[0])
         with torch.inference_mode():
-            hidden = self._blocks(tokens.to(self.device), positions, mask, cache)
+            hidden = self._blocks(tokens.to(self.device, torch.long), positions, mask, cache)
             logits = self.weights.head(hidden[-1:] if last_only else hidden)
         # copied outside: a tensor made in inference mode can be neither changed in place nor trained on later
         return ForwardOutput(logits.to(torch.float32, copy=True), hidden.clone())
@@ -180,7 +180,7 @@ class Llama:
         """Cosines and sines [rows, 1, head_dim / 2] for the rows fed."""
         if positions is None:
             return self._cos[past : past + rows], self._sin[past : past + rows]
-        positions = positions.to(self.device)
+        positions = positions.to(self.device, torch.long)
         return self._cos[positions], self._sin[positions]
 
 

@@ -94,7 +94,7 @@ def gguf_config(file: GGUFFile) -> LlamaConfig:
         raise ValueError(f"{file.path}: the model is {kind}; expected a plain llama - load it through transformers")
     width, heads = file.require("llama.embedding_length"), file.require("llama.attention.head_count")
     config = LlamaConfig(
-        vocab_size=file.tensors["token_embd.weight"].shape[0],
+        vocab_size=file.info("token_embd.weight").shape[0],
         width=width,
         ffn_width=file.require("llama.feed_forward_length"),
         layers=file.require("llama.block_count"),

@@ -14,7 +14,7 @@ class ForwardOutput:
     """Result of one forward pass, a row per token fed (or only the last, see `LanguageModel.forward`)."""
 
     logits: Float[Tensor, "rows vocab"]
-    hidden: Float[Tensor, "rows width"] | None
+    hidden: Float[Tensor, "fed width"] | None
 
 
 @runtime_checkable

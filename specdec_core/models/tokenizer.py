@@ -67,6 +67,9 @@ class GGUFTokenizer:
                 f"tokenizer.ggml.model is {kind!r} with pre-tokenizer {pre!r}; "
                 "expected 'gpt2' with 'smollm' or 'gpt-2' - load this model through transformers instead"
             )
+        for key in ("tokenizer.ggml.tokens", "tokenizer.ggml.merges"):
+            if key not in metadata:
+                raise ValueError(f"metadata has no {key!r}; this file carries no whole tokenizer")
         self._pieces: list[str] = metadata["tokenizer.ggml.tokens"]
         types = metadata.get("tokenizer.ggml.token_type", [])
         self._control = frozenset(index for index, entry in enumerate(types) if entry == _CONTROL)

@@ -10,7 +10,6 @@ from hypothesis import settings
 import numpy as np
 import pytest
 from scipy import stats
-import torch
 from torch import Tensor
 
 from specdec_core.coins import noise
@@ -188,9 +187,3 @@ def noise_reads(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
 
     monkeypatch.setattr(noise.NoiseKey, "words", recorded)
     return reads
-
-
-@pytest.fixture(scope="session")
-def law_tensor() -> Callable[..., Tensor]:
-    """Rows of numbers as a float32 tensor."""
-    return lambda rows: torch.tensor(rows, dtype=torch.float32)

@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 
-from hypothesis import given, strategies as st
+from hypothesis import given
+from hypothesis import strategies as st
 import pytest
 import torch
 

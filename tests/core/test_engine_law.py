@@ -59,7 +59,9 @@ def test_lookup_drafting_leaves_the_law_alone(laws, model_of, chi_square, bulk_n
 
 
 @pytest.mark.slow
-def test_a_window_chosen_by_the_law_of_the_next_draft_leaves_the_law_alone(laws, model_of, chi_square, bulk_noise) -> None:
+def test_a_window_chosen_by_the_law_of_the_next_draft_leaves_the_law_alone(
+    laws, model_of, chi_square, bulk_noise
+) -> None:
     """`may_continue` sees the law of the next draft, never the draft itself."""
 
     class Confident:
@@ -106,9 +108,7 @@ def _redraw_from_p(
     return Verdict(n, tuple(range(n)), coins.draw(p[n], node=n, purpose="bonus"), "bonus")
 
 
-def _argmax_bonus(
-    tokens: Sequence[int], q: Sequence[torch.Tensor], p: Sequence[torch.Tensor], coins: Coins
-) -> Verdict:
+def _argmax_bonus(tokens: Sequence[int], q: Sequence[torch.Tensor], p: Sequence[torch.Tensor], coins: Coins) -> Verdict:
     verdict = verify_chain(tokens, q, p, coins)
     if verdict.kind == "recovered":
         return verdict
@@ -129,7 +129,11 @@ def test_a_planted_bug_is_caught_with_the_power_that_its_exact_law_predicts(
     target, draft = (model_of(law, 3) for law in laws)
     right = target_law(laws[0], PROMPT, 4)
     wrong = output_law(
-        verify, lambda prefix: laws[0](PROMPT + prefix), sampled_draft(lambda prefix: laws[1](PROMPT + prefix), 2), (), 4
+        verify,
+        lambda prefix: laws[0](PROMPT + prefix),
+        sampled_draft(lambda prefix: laws[1](PROMPT + prefix), 2),
+        (),
+        4,
     )
     samples = 1_300
     cells = [cell for cell in right if right[cell] * samples >= 5]

@@ -23,8 +23,11 @@ class _TreeRule(Rule):
             best = argmax(target_probs[row])
             here = path[-1] if path else -1
             child = next(
-                (n for n, (token, parent) in enumerate(zip(draft.tree.tokens, draft.tree.parents))
-                 if parent == here and token == best),
+                (
+                    n
+                    for n, (token, parent) in enumerate(zip(draft.tree.tokens, draft.tree.parents))
+                    if parent == here and token == best
+                ),
                 None,
             )
             if child is None:
@@ -66,7 +69,9 @@ def path_to(parents: Sequence[int], node: int) -> list[int]:
 
 @pytest.mark.parametrize("parents", SHAPES)
 @pytest.mark.parametrize("penalty", [0.0, 0.8])
-def test_tree_drafts_leave_the_greedy_text_and_the_cache_right(parents, penalty: float, model_of, random_law, fixed_drafter) -> None:
+def test_tree_drafts_leave_the_greedy_text_and_the_cache_right(
+    parents, penalty: float, model_of, random_law, fixed_drafter
+) -> None:
     law, vocab = random_law("tree", 7, zeros=False), 7
     params = SamplingParams(temperature=0, frequency_penalty=penalty)
     plain = Engine(model_of(law, vocab), None, "greedy", 0).generate([1, 2], params, 40).tokens
@@ -109,5 +114,11 @@ def test_a_stop_token_on_the_path_cuts_there(model_of, random_law, fixed_drafter
     generation = Engine(target, fixed_drafter(draft_of), TREE_RULE, 4).generate([0], params, 20)
     last = generation.trace.rounds[-1]
     assert generation.tokens == (1, 2, 3)
-    assert (last.kind, last.emitted, last.path, last.num_accepted, last.next_token) == ("stopped", (2, 3), (1, 2), 2, None)
+    assert (last.kind, last.emitted, last.path, last.num_accepted, last.next_token) == (
+        "stopped",
+        (2, 3),
+        (1, 2),
+        2,
+        None,
+    )
     assert target.caches[0].tokens == [0, 1, 2]

@@ -209,4 +209,3 @@ def test_p21_the_greedy_rule_reads_logits_the_same_way() -> None:
     assert verify_greedy([1], None, rows).next_token == 1
     exact = [[Fraction(1, 7), Fraction(3, 7), Fraction(3, 7)]] * 2
     assert verify_greedy([2], None, exact).next_token == 1
-

@@ -172,7 +172,12 @@ def test_p25_keep_and_remove_mean_what_they_say(seven_rows, method: str, count: 
 
 @pytest.mark.parametrize(
     ("method", "count", "name"),
-    [("rollback", 8, "num_removed"), ("rollback", -1, "num_removed"), ("truncate", 8, "length"), ("truncate", -1, "length")],
+    [
+        ("rollback", 8, "num_removed"),
+        ("rollback", -1, "num_removed"),
+        ("truncate", 8, "length"),
+        ("truncate", -1, "length"),
+    ],
 )
 def test_p25_counts_out_of_range_are_refused(seven_rows, method: str, count: int, name: str) -> None:
     with pytest.raises(ValueError, match=f"{name} is {count}; the cache has 7 rows, so expected 0..7"):

@@ -62,9 +62,11 @@ def test_p33_caches_and_counts_hold_after_a_cut(eos: int, gamma: int, toy) -> No
 
 def test_p33_an_accepted_eos_removes_the_drafts_behind_it_from_the_counts(toy) -> None:
     target, draft = toy()
-    last = Engine(target, ModelDrafter(draft), "chain", 4).generate(
-        [1, 2, 3], SamplingParams(temperature=0, stop=(5,)), 16
-    ).trace.rounds[-1]
+    last = (
+        Engine(target, ModelDrafter(draft), "chain", 4)
+        .generate([1, 2, 3], SamplingParams(temperature=0, stop=(5,)), 16)
+        .trace.rounds[-1]
+    )
     assert last.draft_tokens == (5, 1, 0, 9)
     assert (last.num_accepted, last.num_tested, last.path, last.next_token) == (1, 1, (0,), None)
     assert (last.kind, last.emitted) == ("stopped", (5,))

@@ -91,7 +91,9 @@ def test_p10_one_penalty_for_the_whole_block_would_accept_all_four() -> None:
     ],
     ids=["frequency", "presence", "repetition", "all"],
 )
-def test_p10_speculation_leaves_penalised_text_as_it_is(gamma: int, penalties, fixed_drafter, model_of, random_law) -> None:
+def test_p10_speculation_leaves_penalised_text_as_it_is(
+    gamma: int, penalties, fixed_drafter, model_of, random_law
+) -> None:
     law, greedy = random_law("p10", 5, zeros=False), SamplingParams(temperature=0, **penalties)
     plain = Engine(model_of(law, 5), None, "chain", 0).generate([1, 2, 1], greedy, 24).tokens
     drafters = (

@@ -57,7 +57,11 @@ def test_verify_chain_is_lossless_for_deterministic_drafts(gamma: int, random_la
         target = random_law(("one-hot", gamma, case), vocab)
         generator = random.Random(case)
         guesses = [generator.randrange(vocab) for _ in range(12)]
-        draft = deterministic_draft(lambda prefix: guesses[(len(prefix) + sum(prefix)) % 12], gamma)
+
+        def guess(prefix: tuple[int, ...], guesses: list[int] = guesses) -> int:
+            return guesses[(len(prefix) + sum(prefix)) % 12]
+
+        draft = deterministic_draft(guess, gamma)
         horizon = gamma + 2
         assert output_law(verify_chain, target, draft, (0,), horizon) == target_law(target, (0,), horizon)
 
@@ -129,7 +133,9 @@ def test_the_greedy_rule_has_the_targets_law_exactly_when_that_is_one_hot(random
 
 
 def _mutant(
-    judge: Callable[..., bool] | None = None, rest: Callable[..., Law] | None = None, bonus: Callable[..., Law] | None = None
+    judge: Callable[..., bool] | None = None,
+    rest: Callable[..., Law] | None = None,
+    bonus: Callable[..., Law] | None = None,
 ) -> Callable[..., Verdict]:
     """`verify_chain` with one of its three steps replaced."""
 
@@ -182,7 +188,10 @@ MUTANTS: dict[str, Callable[..., Verdict]] = {
 
 @pytest.mark.parametrize("name", MUTANTS)
 def test_a_wrong_rule_fails_the_equality(name: str, random_law) -> None:
-    target, draft = random_law("mutant 3", 3, zeros=False), sampled_draft(random_law("mutant draft 3", 3, zeros=False), 2)
+    target, draft = (
+        random_law("mutant 3", 3, zeros=False),
+        sampled_draft(random_law("mutant draft 3", 3, zeros=False), 2),
+    )
     assert output_law(_mutant(), target, draft, (), 4) == target_law(target, (), 4), "the frame of the mutants is right"
     assert output_law(MUTANTS[name], target, draft, (), 4) != target_law(target, (), 4)
 

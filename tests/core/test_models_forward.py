@@ -135,6 +135,13 @@ def test_positions_alone_matter(model: LanguageModel) -> None:
     assert distance(plain, shifted) > 1e-3
 
 
+@pytest.mark.parametrize("dtype", [torch.int32, torch.uint8])
+def test_any_whole_numbers_will_do(model: LanguageModel, dtype: torch.dtype) -> None:
+    plain = model.forward(PROMPT, cache=model.new_cache(8)).logits
+    other = model.forward(PROMPT.to(dtype), torch.arange(7, dtype=dtype), cache=model.new_cache(8)).logits
+    assert distance(plain, other) < TOLERANCE
+
+
 def test_p20_verify_rows_do_not_see_later_drafts(model: LanguageModel) -> None:
     first, second = filled(model), filled(model)
     left = model.forward(torch.tensor([20, 21, 22]), cache=first).logits

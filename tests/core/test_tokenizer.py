@@ -144,7 +144,8 @@ def test_hf_wrapper_agrees(own: GGUFTokenizer, oracle: Any) -> None:
     assert wrapped.decode([1, *ids, 2]) == own.decode([1, *ids, 2]) == text
     assert [wrapped.token(token_id) for token_id in (1, *ids)] == [own.token(token_id) for token_id in (1, *ids)]
     assert wrapped.vocab_size == own.vocab_size == 49152
-    assert (wrapped.eos_ids, own.eos_ids) == ((2, 0), (2, 0))
+    assert own.eos_ids == (2, 0)
+    assert wrapped.eos_ids[-2:] == (2, 0)  # before them whatever end token that release finds in the file
     with pytest.raises(ValueError, match=r"token id 49152 is outside the vocabulary; expected 0\.\.49151"):
         wrapped.decode([49152])
 
@@ -204,6 +205,8 @@ def test_ids_outside_the_vocabulary() -> None:
 def test_a_file_without_a_known_tokenizer() -> None:
     with pytest.raises(ValueError, match="tokenizer.ggml.model is 'llama' .* load this model through transformers"):
         GGUFTokenizer({"tokenizer.ggml.model": "llama"})
+    with pytest.raises(ValueError, match="metadata has no 'tokenizer.ggml.merges'"):
+        GGUFTokenizer({"tokenizer.ggml.model": "gpt2", "tokenizer.ggml.tokens": []})
     with pytest.raises(ValueError, match="no ChatML chat template"):
         byte_tokenizer().chat("hello")
 

@@ -24,7 +24,9 @@ def traces(random_law, model_of) -> dict[str, Trace]:
     stream = sampled.stream([1], SamplingParams(seed=1), 5)
     return {
         "sampled": sampled.generate([1, 2], params, 30).trace,
-        "deterministic": Engine(target, NGramDrafter(), "chain", 3, record_top=2).generate([1, 2, 1, 2], None, 12).trace,
+        "deterministic": Engine(target, NGramDrafter(), "chain", 3, record_top=2)
+        .generate([1, 2, 1, 2], None, 12)
+        .trace,
         "stopped": Engine(toy, ModelDrafter(toy_draft), "chain", 4).generate([1, 2, 3], greedy, 16).trace,
         "prefill only": sampled.generate([1], SamplingParams(seed=1), 1).trace,
         "not started": stream.generation.trace,
@@ -110,7 +112,9 @@ def test_a_round_with_a_missing_field_is_refused(name: str, traces: dict[str, Tr
         Trace.from_dict(data)
 
 
-@pytest.mark.parametrize("change", [{"rounds": [3]}, {"rounds": 3}, {"texts": []}, {"prompt": None}, {"texts": {"x": "a"}}])
+@pytest.mark.parametrize(
+    "change", [{"rounds": [3]}, {"rounds": 3}, {"texts": []}, {"prompt": None}, {"texts": {"x": "a"}}]
+)
 def test_fields_of_another_kind_are_refused(change: dict[str, object], traces: dict[str, Trace]) -> None:
     with pytest.raises(ValueError, match="incomplete or has unknown fields"):
         Trace.from_dict(traces["stopped"].to_dict() | change)

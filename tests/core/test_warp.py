@@ -38,7 +38,7 @@ def reference(
     if probs is None:
         return None
     edge = params.min_p * max(probs)
-    if any(0 < abs(prob - edge) < NEAR and prob != max(probs) for prob in probs):
+    if params.min_p and any(0 < abs(prob - edge) < NEAR and prob != max(probs) for prob in probs):
         return None
     probs = [prob if prob >= edge else 0.0 for prob in probs]
     return [prob / sum(probs) for prob in probs]
@@ -128,7 +128,10 @@ def test_top_p_over_a_vocabulary_larger_than_its_first_look(top_p: float, spread
 
 def test_top_p_keeps_the_token_that_crosses_and_stops_exactly_at_the_edge() -> None:
     logits = torch.tensor([[0.5, 0.25, 0.125, 0.125]]).log()
-    support = lambda top_p: SamplingParams(top_p=top_p).probs(logits)[0].nonzero()[:, 0].tolist()  # noqa: E731
+
+    def support(top_p: float) -> list[int]:
+        return SamplingParams(top_p=top_p).probs(logits)[0].nonzero()[:, 0].tolist()
+
     assert support(0.5) == [0]
     assert support(0.51) == [0, 1]
     assert support(0.75) == [0, 1]
@@ -138,7 +141,10 @@ def test_top_p_keeps_the_token_that_crosses_and_stops_exactly_at_the_edge() -> N
 
 def test_top_k_keeps_ties_with_the_last() -> None:
     logits = torch.tensor([[1.0, 2.0, 2.0, 3.0, 0.0]])
-    support = lambda k: SamplingParams(top_k=k).probs(logits)[0].nonzero()[:, 0].tolist()  # noqa: E731
+
+    def support(k: int) -> list[int]:
+        return SamplingParams(top_k=k).probs(logits)[0].nonzero()[:, 0].tolist()
+
     assert support(1) == [3]
     assert support(2) == [1, 2, 3]
     assert support(3) == [1, 2, 3]
@@ -153,9 +159,7 @@ def test_top_k_among_banned_tokens_draws_none_of_them() -> None:
 
 @pytest.mark.parametrize("params", [SamplingParams(), SamplingParams(temperature=0), SamplingParams(top_p=0.9)])
 def test_a_bias_of_minus_infinity_bans_a_token(params: SamplingParams) -> None:
-    banned = SamplingParams(
-        temperature=params.temperature, top_p=params.top_p, logit_bias={0: -math.inf, 2: -math.inf}
-    )
+    banned = SamplingParams(temperature=params.temperature, top_p=params.top_p, logit_bias={0: -math.inf, 2: -math.inf})
     law = banned.probs(torch.tensor([[5.0, 1.0, 9.0, 0.0]]))[0]
     assert law[[0, 2]].tolist() == [0.0, 0.0]
     assert float(law.sum()) == pytest.approx(1.0)
@@ -175,9 +179,9 @@ def test_a_ban_survives_penalties() -> None:
 def test_the_logits_are_not_written_to() -> None:
     logits = torch.tensor([[1.0, 2.0, 3.0]])
     before = logits.clone()
-    SamplingParams(
-        temperature=0.5, top_k=2, top_p=0.5, min_p=0.1, repetition_penalty=1.5, logit_bias={0: 1.0}
-    ).probs(logits, [[0, 1]])
+    SamplingParams(temperature=0.5, top_k=2, top_p=0.5, min_p=0.1, repetition_penalty=1.5, logit_bias={0: 1.0}).probs(
+        logits, [[0, 1]]
+    )
     assert torch.equal(logits, before)
 
 

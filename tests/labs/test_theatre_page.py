@@ -26,7 +26,11 @@ import theatre, {keyTarget, roundJump} from "./theatre.js";
 const state = {view: VIEW, position: 0}, listeners = {};
 const model = {
   get: (name) => state[name],
-  set: (name, value) => { state[name] = value; },
+  set: (name, value) => {
+    const changed = state[name] !== value;
+    state[name] = value;
+    if (changed) listeners[`change:${name}`]?.();
+  },
   save_changes: () => {},
   on: (name, listener) => { listeners[name] = listener; },
   off: (name) => { delete listeners[name]; },

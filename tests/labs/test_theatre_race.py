@@ -8,7 +8,7 @@ from specdec_core.metrics import summarize
 from specdec_core.toy import toy_pair
 from specdec_core.trace import Trace
 from specdec_core.warp import SamplingParams
-from specdec_labs.widgets.race import KINDS, race_figure, race_sentence, race_view
+from specdec_labs.widgets.race import KINDS, race_figure, race_text, race_view
 
 
 def runs(gamma: int, repeats: int = 3, tokens: int = 20) -> list[Trace]:
@@ -39,10 +39,11 @@ def test_rates_and_ratio_are_those_of_the_metrics() -> None:
     assert second["speedup"] == pytest.approx(second["tokens_per_s"]["median"] / first["tokens_per_s"]["median"])
 
 
-def test_the_sentence_shows_spread_and_runs() -> None:
-    sentence = race_sentence(race_view({"plain": runs(0), "drafted": runs(4, repeats=1)}))
-    assert "plain: " in sentence and "3 runs" in sentence and "times the baseline" in sentence
-    assert "1 runs" not in sentence
+def test_the_text_shows_ratio_spread_and_runs() -> None:
+    lines = race_text(race_view({"plain": runs(0), "drafted": runs(4, repeats=1)})).splitlines()
+    assert [line.split(":")[0] for line in lines] == ["plain", "drafted"]
+    assert "3 runs" in lines[0] and "times plain" not in lines[0]
+    assert "times plain" in lines[1] and "runs" not in lines[1]
 
 
 def test_the_figure_has_one_bar_trace_a_kind_and_one_line_a_lane() -> None:

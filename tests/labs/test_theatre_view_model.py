@@ -14,6 +14,7 @@ from specdec_core.metrics import summarize
 from specdec_core.toy import PrefixModel, toy_pair
 from specdec_core.trace import Round, SlotTop, Trace
 from specdec_core.warp import SamplingParams
+from specdec_labs.widgets.texts import name_tokens
 from specdec_labs.widgets.theatre import view_model
 from specdec_labs.widgets.theatre.bars import MAX_ROWS, pair_bars, residual_bars, target_bars
 from specdec_labs.widgets.theatre.numbers import short, told_apart
@@ -210,6 +211,20 @@ def test_token_text_falls_back_to_the_id() -> None:
     assert view["texts"]["2"] == "#2"
 
 
+class Numerals:
+    """A tokenizer that calls every token by its number."""
+
+    def token(self, token_id: int) -> str:
+        return f"<{token_id}>"
+
+
+def test_every_mentioned_token_gets_its_text() -> None:
+    trace = name_tokens(run(gamma=3, seed=2), Numerals())
+    view = view_model(trace)
+    assert view["texts"] == {token: f"<{token}>" for token in view["texts"]}
+    assert set(view["texts"]) >= {str(row[0]) for step in view["steps"] if step["bars"] for row in step["bars"]["rows"]}
+
+
 @pytest.mark.parametrize("gamma", [1, 2, 4, 7])
 @pytest.mark.parametrize("seed", range(4))
 def test_real_runs_agree_with_the_trace_and_its_metrics(gamma: int, seed: int) -> None:
@@ -295,6 +310,6 @@ def test_charts_of_one_law_are_absent_where_nothing_was_recorded() -> None:
 
 
 def test_numbers_are_short_but_never_hide_a_difference() -> None:
-    assert [short(value) for value in (0.0, 1.0, 0.5, 3e-7)] == ["0", "1", "0.5000", "3.0e-07"]
+    assert [short(value) for value in (0.0, 1.0, 0.5, 0.05, 3e-7)] == ["0", "1", "0.5000", "0.0500", "3.0e-07"]
     assert told_apart(0.25, 0.75) == ("0.2500", "0.7500")
     assert told_apart(0.7512341, 0.7512349) == ("0.751234", "0.751235")

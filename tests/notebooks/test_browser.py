@@ -93,6 +93,7 @@ def lab_command(home: Path, served: Path, port: int, token: str) -> list[str]:
         f"--IdentityProvider.token={token}",
         f"--LabApp.user_settings_dir={home / 'settings'}",
         f"--LabApp.workspaces_dir={home / 'workspaces'}",
+        "--LabApp.expose_app_in_browser=True",
     ]
 
 
@@ -136,11 +137,10 @@ def page(lab: Lab, browser_path: str) -> Iterator[Any]:
         browser.close()
 
 
-def menu(page: Any, name: str, *entries: str) -> None:
+def menu(page: Any, name: str, entry: str) -> None:
     page.get_by_role("menuitem", name=name, exact=True).click()
-    for entry in entries:
-        # the accessible name of an entry with a shortcut ends in it: "Save Notebook Ctrl+S"
-        page.get_by_role("menuitem", name=re.compile(f"^{re.escape(entry)}( Ctrl\\+.*)?$")).click()
+    # the accessible name of an entry with a shortcut ends in it: "Save Notebook Ctrl+S"
+    page.get_by_role("menuitem", name=re.compile(f"^{re.escape(entry)}( Ctrl\\+.*)?$")).click()
 
 
 def kernel_state(lab: Lab) -> str:
@@ -173,6 +173,7 @@ def errors(cells: list[Any]) -> list[str]:
 
 def picture(page: Any, folder: Path, name: str) -> None:
     """A screenshot in `folder`, and in $SPECDEC_SCREENSHOTS when that is set."""
+    page.wait_for_timeout(500)  # the newest token fades in
     path = folder / f"{name}.png"
     page.screenshot(path=path)
     assert path.stat().st_size > 10_000
@@ -227,8 +228,8 @@ def test_a_prediction_is_answered_once_and_locked(page: Any) -> None:
 
 
 def test_the_dark_theme_and_a_narrow_window_stay_readable(page: Any, tmp_path: Path) -> None:
-    menu(page, "Settings", "Theme", "JupyterLab Dark")
-    page.wait_for_selector("body[data-jp-theme-light=false]")
+    page.evaluate("jupyterapp.commands.execute('apputils:change-theme', {theme: 'JupyterLab Dark'})")
+    page.wait_for_selector("body[data-jp-theme-light=false]", state="attached")
     page.set_viewport_size({"width": 820, "height": 900})
     theatre = page.locator(".sd-theatre")
     theatre.scroll_into_view_if_needed()

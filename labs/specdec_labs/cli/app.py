@@ -37,7 +37,7 @@ TopP = Annotated[float, typer.Option(help="Keep the most probable tokens up to t
 Seed = Annotated[int, typer.Option(help="Seed of all noise.")]
 Device = Annotated[str, typer.Option(help="cpu, cuda or auto.")]
 DType = Annotated[str, typer.Option("--dtype", help="float32, bfloat16, float16 or auto.")]
-Threads = Annotated[int | None, typer.Option(help="CPU threads of torch. Default: torch's own choice.")]
+Threads = Annotated[int | None, typer.Option(help="CPU threads. Default: OMP_NUM_THREADS, else half the processors.")]
 PlainText = Annotated[bool, typer.Option("--plain-text", help="No colour and no moving lines.")]
 
 

@@ -26,6 +26,7 @@ from specdec_labs.cli.setting_up import (
     open_pair,
     prompt_ids,
     read_prompt,
+    use_threads,
 )
 from specdec_labs.cli.timed_model import TimedModel
 
@@ -81,7 +82,8 @@ def run_bench(options: BenchOptions, console: Console) -> int:
     check_at_least_one("threads", options.threads)
     check_drafting(options.drafter, None, options.gamma, "chain")
     name = choose_pair(options.pair, console)
-    pair = open_pair(name, options.device, options.dtype, console, threads=options.threads)
+    use_threads(options.threads)
+    pair = open_pair(name, options.device, options.dtype, console)
     _, prompt = prompt_ids(pair, text)
     results: dict[str, list[RoundTime]] = {}
     with console.status("") as status:

@@ -31,6 +31,7 @@ from specdec_labs.cli.setting_up import (
     open_pair,
     prompt_ids,
     read_prompt,
+    use_threads,
 )
 
 # the toy pair's logits are 30 apart; at a temperature near 1 its law has one continuation and nothing to test
@@ -76,7 +77,8 @@ def run_certify(options: CertifyOptions, console: Console) -> int:
     name = choose_pair(options.pair, console)
     temperature = DEFAULT_TEMPERATURE.get(name, 1.0) if options.temperature is None else options.temperature
     params = SamplingParams(temperature=temperature, top_k=options.top_k, top_p=options.top_p)
-    pair = open_pair(name, options.device, options.dtype, console, threads=options.threads)
+    use_threads(options.threads)
+    pair = open_pair(name, options.device, options.dtype, console)
     _, prompt = prompt_ids(pair, text)
     engine, oracle = certifiable(
         pair,

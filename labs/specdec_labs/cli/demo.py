@@ -6,7 +6,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from specdec_core.engine import Engine
+from specdec_core.engine import Engine, Stream
 from specdec_core.models.pairs import Pair
 from specdec_core.trace import Trace
 from specdec_core.warp import SamplingParams
@@ -26,6 +26,7 @@ from specdec_labs.cli.setting_up import (
     open_pair,
     prompt_ids,
     read_prompt,
+    use_threads,
 )
 from specdec_labs.cli.styles import legend
 from specdec_labs.cli.trace_file import save_trace
@@ -75,6 +76,11 @@ class Request:
         """Whether anything is drafted at all."""
         return self.drafter != "none" and self.options.gamma > 0
 
+    @property
+    def is_example(self) -> bool:
+        """Whether the prompt is the lab's own."""
+        return self.options.prompt is None and self.options.file is None
+
     def engine(self, *, record_top: int = 0) -> Engine:
         """The engine asked for, with a drafter of its own."""
         drafter = make_drafter(self.drafter, self.pair, temperature=self.options.draft_temperature)
@@ -85,9 +91,14 @@ class Request:
 class Outcome:
     """What has come out so far; a Ctrl-C leaves the rest None."""
 
-    shown: Trace | None = None
+    stream: Stream | None = None
     comparison: Comparison | None = None
     assurance: Assurance | None = None
+
+    @property
+    def shown(self) -> Trace | None:
+        """The trace of the text on screen, whole or not."""
+        return None if self.stream is None else self.stream.generation.trace
 
 
 def run_demo(options: DemoOptions, console: Console) -> int:
@@ -123,7 +134,8 @@ def _prepare(options: DemoOptions, console: Console) -> Request:
     name = choose_pair(options.pair, console)
     drafter = options.drafter or default_drafter(name)
     check_drafting(drafter, options.draft_temperature, options.gamma, options.rule)
-    pair = open_pair(name, options.device, options.dtype, console, threads=options.threads)
+    use_threads(options.threads)
+    pair = open_pair(name, options.device, options.dtype, console)
     text, prompt = prompt_ids(pair, text)
     params = replace(params, stop=pair.tokenizer.eos_ids)
     request = Request(options, pair, drafter, text, prompt, params)
@@ -132,18 +144,17 @@ def _prepare(options: DemoOptions, console: Console) -> Request:
 
 
 def _generate(request: Request, outcome: Outcome, console: Console) -> None:
-    """Streams the text; `outcome.shown` and the trace file are there however it ends."""
+    """Streams the text to the console, and its trace to the file."""
     options = request.options
     engine = request.engine(record_top=_RECORD_TOP if options.json else 0)
-    stream = engine.stream(request.prompt, request.params, options.max_new_tokens)
-    _introduce(request, console)
+    outcome.stream = engine.stream(request.prompt, request.params, options.max_new_tokens)
     writer = MarkedText(console, request.pair.tokenizer)
     try:
-        for step in stream:
+        _introduce(request, console)
+        for step in outcome.stream:
             writer.write(step)
     finally:
         writer.finish()
-        outcome.shown = stream.generation.trace
         _save(request, outcome)
 
 
@@ -223,7 +234,7 @@ def _report(request: Request, outcome: Outcome, console: Console, *, interrupted
     if request.options.json is not None and shown is not None:
         _save(request, outcome)
         console.print(f"trace written to {request.options.json}", style="dim")
-    if not interrupted and request.drafter == "ngram" and request.options.prompt is request.options.file is None:
+    if request.is_example and request.drafter == "ngram" and not interrupted:
         console.print(_HINT, style="dim")
 
 

@@ -56,8 +56,8 @@ class MarkedText:
             self._gap.append(_Cell(char, origin, 1))
         else:
             self._word.append(_Cell(char, origin, cell_len(char)))
-            if cell_len(char) > 1:
-                # scripts with wide characters put no spaces between words, and a line may end anywhere
+            # scripts with wide characters put no spaces between words; and a word as long as the line breaks anyway
+            if cell_len(char) > 1 or _width(self._word) >= self._width:
                 self._place_word()
 
     def _place_word(self) -> None:

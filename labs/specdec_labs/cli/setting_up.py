@@ -1,5 +1,6 @@
 """From command-line options to a prompt, a pair and a drafter; every complaint comes before anything runs."""
 
+import os
 from pathlib import Path
 import sys
 import time
@@ -72,10 +73,20 @@ def check_at_least_one(name: str, value: int | None) -> None:
         raise ValueError(f"{name} is {value}; expected at least 1")
 
 
-def open_pair(name: str, device: str, dtype: str, console: Console, *, threads: int | None = None) -> Pair:
-    """The loaded pair; prints what it is, where it runs and how long loading took. `threads` is for torch."""
+def use_threads(threads: int | None) -> None:
+    """Fixes torch's CPU threads: as asked, else as OMP_NUM_THREADS says, else half the processors.
+
+    Half, because decoding waits for memory, and threads that wait for one another on a busy processor made a
+    two-processor machine several times slower than a single thread.
+    """
     if threads is not None:
         torch.set_num_threads(threads)
+    elif "OMP_NUM_THREADS" not in os.environ:
+        torch.set_num_threads(max(1, (os.cpu_count() or 1) // 2))
+
+
+def open_pair(name: str, device: str, dtype: str, console: Console) -> Pair:
+    """The loaded pair; prints what it is, where it runs and how long loading took."""
     start = time.perf_counter()
     with console.status(f"loading {name} ..."):
         pair = load_pair(name, device=device, dtype=dtype)

@@ -36,7 +36,7 @@ def race_view(lanes: Mapping[str, Sequence[Trace]]) -> dict[str, Any]:
     return {"lanes": drawn}
 
 
-def race_figure(view: Mapping[str, Any], title: str = "One clock, measured") -> "go.Figure":
+def race_figure(view: Mapping[str, Any]) -> "go.Figure":
     """The lanes as bars over the emitted tokens as lines, both against seconds after the prefill."""
     from plotly.subplots import make_subplots
 
@@ -50,26 +50,25 @@ def race_figure(view: Mapping[str, Any], title: str = "One clock, measured") -> 
     figure.update_yaxes(title_text="tokens emitted", rangemode="tozero", row=2, col=1)
     figure.update_xaxes(title_text="seconds after the prefill", rangemode="tozero", row=2, col=1)
     figure.update_layout(
-        title_text=title,
         barmode="overlay",
         template="plotly_white",
         height=260 + 60 * len(names),
-        margin={"l": 10, "r": 30, "t": 60, "b": 10},
-        legend={"orientation": "h", "y": -0.2},
+        margin={"l": 10, "r": 30, "t": 10, "b": 10},
+        legend={"orientation": "h", "y": 1.04, "yanchor": "bottom"},
         showlegend=True,
     )
     return figure
 
 
-def race_sentence(view: Mapping[str, Any]) -> str:
-    """Each lane's tokens per second, with the range over its runs, and its ratio to the baseline."""
-    parts = []
+def race_text(view: Mapping[str, Any]) -> str:
+    """A line a lane: tokens per second, the range over its runs, and the ratio to the baseline."""
+    lines = []
     for lane in view["lanes"]:
         rate = lane["tokens_per_s"]
         spread = f" (lowest {rate['lowest']:.1f}, highest {rate['highest']:.1f}, {lane['runs']} runs)"
-        ratio = "" if lane is view["lanes"][0] else f", {lane['speedup']:.2f} times the baseline"
-        parts.append(f"{lane['name']}: {rate['median']:.1f} tokens/s{spread if lane['runs'] > 1 else ''}{ratio}")
-    return "; ".join(parts) + "."
+        ratio = "" if lane is view["lanes"][0] else f", {lane['speedup']:.2f} times {view['lanes'][0]['name']}"
+        lines.append(f"{lane['name']}: {rate['median']:.1f} tokens/s{ratio}{spread if lane['runs'] > 1 else ''}")
+    return "\n".join(lines)
 
 
 def _seconds(round_: Round) -> float:

@@ -2,20 +2,21 @@
 
 
 def short(value: float) -> str:
-    """Four decimals; scientific below 0.0001, so that a small probability never reads as zero."""
+    """Four decimals, or three significant digits below 0.1, so that a small probability never reads as zero."""
     if value in (0.0, 1.0):
         return str(int(value))
-    return f"{value:.4f}" if value >= 1e-4 else f"{value:.1e}"
+    if value >= 0.1:
+        return f"{value:.4f}"
+    return f"{value:#.3g}" if value >= 1e-4 else f"{value:.1e}"
 
 
 def told_apart(left: float, right: float) -> tuple[str, str]:
-    """Both values with as many decimals as it takes (up to 9) to see which one is larger."""
-    if left == right or min(left, right) < 1e-4:
-        return short(left), short(right)
-    for digits in range(4, 10):
+    """Both values, with as many decimals as it takes (up to 9) to see which one is larger."""
+    pair = short(left), short(right)
+    for digits in range(5, 10):
+        if pair[0] != pair[1] or left == right:
+            break
         pair = f"{left:.{digits}f}", f"{right:.{digits}f}"
-        if pair[0] != pair[1]:
-            return pair
     return pair
 
 

@@ -9,6 +9,7 @@ from html import escape
 from typing import Any
 
 from specdec_core.trace import Trace
+from specdec_labs.widgets.theatre.numbers import short
 from specdec_labs.widgets.theatre.view_model import provenance, token_text, view_model
 
 MAX_ROUNDS = 6
@@ -80,7 +81,10 @@ def _decisions(steps: Iterable[Mapping[str, Any]], texts: Mapping[int, str], rou
         return ""
     total = max(step["round"] or 0 for step in steps)
     note = f"<p><small>First {rounds} of {total} rounds.</small></p>" if total > rounds else ""
-    head = "".join(f"<th>{name}</th>" for name in ("step", "token", "p", "q", "min(1, p/q)", "u", "what happened"))
+    head = "".join(
+        f'<th style="text-align: left">{name}</th>'
+        for name in ("step", "token", "p", "q", "min(1, p/q)", "u", "what happened")
+    )
     return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>{note}"
 
 
@@ -102,4 +106,4 @@ def _token(step: Mapping[str, Any], texts: Mapping[int, str]) -> str:
 
 
 def _number(value: float | None) -> str:
-    return "" if value is None else f"{value:.4f}"
+    return "" if value is None else short(value)

@@ -22,7 +22,8 @@ function element(tag, className, text) {
 
 export function shortNumber(value) {
   if (value === 0 || value === 1) return String(value);
-  return value >= 1e-4 ? value.toFixed(4) : value.toExponential(1);
+  if (value >= 0.1) return value.toFixed(4);
+  return value >= 1e-4 ? value.toPrecision(3) : value.toExponential(1);
 }
 
 // The step a whole-round jump lands on: the start of the next round, or of this one, or of the one before.
@@ -191,13 +192,13 @@ const COUNTERS = [
 ];
 
 function counters(values) {
-  const list = element("dl", "sd-counters");
+  const list = element("div", "sd-counters");
   list.title = "Finished rounds only; the prefill token is in none of them.";
   for (const [key, label] of COUNTERS) {
-    const pair = element("div");
+    const pair = element("span", "", `${label} `);
     const value = values[key];
     const text = value === null ? "–" : key === "mean_acceptance_length" ? value.toFixed(2) : String(value);
-    pair.append(element("dt", "", label), element("dd", "", text));
+    pair.append(element("b", "", text));
     list.append(pair);
   }
   return list;
@@ -212,109 +213,148 @@ function button(symbol, label, keys, action) {
   return node;
 }
 
-function render({ model, el }) {
-  const view = model.get("view");
-  const steps = view.steps;
-  const last = steps.length - 1;
-  const name = (token) => view.texts[token] ?? `#${token}`;
-  let timer = null;
+// One view of the model: the page, the timer that plays it, and the step on show.
+class Player {
+  constructor(model) {
+    this.model = model;
+    this.view = model.get("view");
+    this.steps = this.view.steps;
+    this.last = this.steps.length - 1;
+    this.timer = null;
+    this.name = (token) => this.view.texts[token] ?? `#${token}`;
+    this.story = storyText(this.view, this.name);
+    this.label = element("strong", "sd-heading");
+    this.say = element("p", "sd-say");
+    this.scene = element("div");
+    this.totals = element("div");
+    this.root = this.frame();
+    this.show = this.show.bind(this);
+    this.resized = new ResizeObserver(() => this.follow());
+    this.resized.observe(this.story.box);
+    model.on("change:position", this.show);
+    this.show();
+  }
 
-  const root = element("div", "sd-theatre");
-  root.tabIndex = 0;
-  root.setAttribute("role", "group");
-  root.setAttribute("aria-label", "Accept/reject theatre. Arrow keys step, Shift and arrows jump a round, Space plays.");
-  // JupyterLab takes the arrow keys for its own shortcuts before the page sees them, except inside this attribute.
-  root.dataset.lmSuppressShortcuts = "true";
+  frame() {
+    const root = element("div", "sd-theatre");
+    root.tabIndex = 0;
+    root.setAttribute("role", "group");
+    root.setAttribute("aria-label", "Accept/reject theatre. Arrows step, Shift and arrows jump a round, Space plays.");
+    // JupyterLab takes the arrow keys for its own shortcuts before the page sees them, except inside this attribute.
+    root.dataset.lmSuppressShortcuts = "true";
+    root.addEventListener("keydown", (event) => this.key(event));
+    const live = element("div", "sd-live");
+    live.setAttribute("role", "status");
+    live.setAttribute("aria-live", "polite");
+    live.append(this.label, this.say);
+    root.append(legend(), this.story.box, this.controls(), live, this.scene, this.totals);
+    return root;
+  }
 
-  const goTo = (position) => {
-    model.set("position", Math.max(0, Math.min(last, position)));
-    model.save_changes();
-    show();
-  };
-  const pause = () => {
-    clearInterval(timer);
-    timer = null;
-    play.textContent = "Play";
-    play.setAttribute("aria-label", "Play");
-  };
-  const toggle = () => {
-    if (timer !== null) return pause();
-    if (model.get("position") >= last) goTo(0);
-    play.textContent = "Pause";
-    play.setAttribute("aria-label", "Pause");
-    timer = setInterval(() => {
-      goTo(model.get("position") + 1);
-      if (model.get("position") >= last) pause();
+  controls() {
+    const { steps } = this;
+    this.play = button("Play", "Play", "Space", () => this.toggle());
+    this.scrub = element("input", "sd-scrub");
+    Object.assign(this.scrub, { type: "range", min: 0, max: this.last, step: 1 });
+    this.scrub.setAttribute("aria-label", "Step");
+    this.scrub.addEventListener("input", () => this.move(Number(this.scrub.value)));
+    this.place = element("span", "sd-place");
+    const row = element("div", "sd-controls");
+    row.append(
+      button("«", "Previous round", "Shift+Left", () => this.move(roundJump(steps, this.position, -1))),
+      button("‹", "Previous step", "Left", () => this.move(this.position - 1)),
+      this.play,
+      button("›", "Next step", "Right", () => this.move(this.position + 1)),
+      button("»", "Next round", "Shift+Right", () => this.move(roundJump(steps, this.position, 1))),
+      this.scrub,
+      this.place,
+    );
+    return row;
+  }
+
+  get position() {
+    return Math.max(0, Math.min(this.last, this.model.get("position")));
+  }
+
+  goTo(position) {
+    this.model.set("position", Math.max(0, Math.min(this.last, position)));
+    this.model.save_changes();
+  }
+
+  move(position) {
+    this.pause();
+    this.goTo(position);
+  }
+
+  toggle() {
+    if (this.timer !== null) {
+      this.pause();
+      return;
+    }
+    if (this.position >= this.last) this.goTo(0);
+    this.setPlayLabel("Pause");
+    this.timer = setInterval(() => {
+      this.goTo(this.position + 1);
+      if (this.position >= this.last) this.pause();
     }, BEAT_MS);
-  };
-  const move = (position) => {
-    pause();
-    goTo(position);
-  };
-  const here = () => model.get("position");
+  }
 
-  const play = button("Play", "Play", "Space", toggle);
-  const scrub = element("input", "sd-scrub");
-  Object.assign(scrub, { type: "range", min: 0, max: last, step: 1 });
-  scrub.setAttribute("aria-label", "Step");
-  scrub.addEventListener("input", () => move(Number(scrub.value)));
-  const place = element("span", "sd-place");
-  const controls = element("div", "sd-controls");
-  controls.append(
-    button("«", "Previous round", "Shift+Left", () => move(roundJump(steps, here(), -1))),
-    button("‹", "Previous step", "Left", () => move(here() - 1)),
-    play,
-    button("›", "Next step", "Right", () => move(here() + 1)),
-    button("»", "Next round", "Shift+Right", () => move(roundJump(steps, here(), 1))),
-    scrub,
-    place,
-  );
+  pause() {
+    clearInterval(this.timer);
+    this.timer = null;
+    this.setPlayLabel("Play");
+  }
 
-  const story = storyText(view, name);
-  const label = element("strong", "sd-heading");
-  const say = element("p", "sd-say");
-  const live = element("div", "sd-live");
-  live.setAttribute("role", "status");
-  live.setAttribute("aria-live", "polite");
-  live.append(label, say);
-  const scene = element("div");
-  const totals = element("div");
-  root.append(legend(), story.box, controls, live, scene, totals);
+  setPlayLabel(text) {
+    this.play.textContent = text;
+    this.play.setAttribute("aria-label", text);
+  }
 
-  const show = () => {
-    const position = Math.max(0, Math.min(last, here()));
-    const step = steps[position];
-    label.textContent = step.label;
-    say.textContent = step.say;
-    const before = position > 0 ? steps[position - 1].shown : 0;
-    story.chips.forEach((node, index) => {
-      node.hidden = index >= step.shown;
-      node.classList.toggle("sd-new", index >= before && index < step.shown);
-    });
-    const newest = story.chips[step.shown - 1];
-    if (newest) story.box.scrollTop = newest.offsetTop + newest.offsetHeight - story.box.clientHeight;
-    scene.replaceChildren(stage(step, name));
-    totals.replaceChildren(counters(step.counters));
-    place.textContent = `step ${position + 1} of ${last + 1}`;
-    scrub.value = position;
-    scrub.setAttribute("aria-valuetext", `${place.textContent}: ${step.label}`);
-  };
-
-  root.addEventListener("keydown", (event) => {
-    const target = keyTarget(event, steps, here());
+  key(event) {
+    const target = keyTarget(event, this.steps, this.position);
     if (target === null) return;
     event.preventDefault();
     event.stopPropagation();
-    if (target === "play") toggle();
-    else move(target);
-  });
-  model.on("change:position", show);
-  el.append(root);
-  show();
-  return () => {
-    clearInterval(timer);
-    model.off("change:position", show);
-  };
+    if (target === "play") this.toggle();
+    else this.move(target);
+  }
+
+  show() {
+    const { position, steps } = this;
+    const step = steps[position];
+    this.label.textContent = step.label;
+    this.say.textContent = step.say;
+    const before = position > 0 ? steps[position - 1].shown : 0;
+    this.story.chips.forEach((node, index) => {
+      node.hidden = index >= step.shown;
+      node.classList.toggle("sd-new", index >= before && index < step.shown);
+    });
+    this.follow();
+    this.scene.replaceChildren(stage(step, this.name));
+    this.totals.replaceChildren(counters(step.counters));
+    this.place.textContent = `step ${position + 1} of ${this.last + 1}`;
+    this.scrub.value = position;
+    this.scrub.setAttribute("aria-valuetext", `${this.place.textContent}: ${step.label}`);
+  }
+
+  // Scrolls the text so that its newest token is in sight.
+  follow() {
+    const newest = this.story.chips[this.steps[this.position].shown - 1];
+    const { box } = this.story;
+    if (newest) box.scrollTop = newest.offsetTop + newest.offsetHeight - box.clientHeight;
+  }
+
+  stop() {
+    clearInterval(this.timer);
+    this.resized.disconnect();
+    this.model.off("change:position", this.show);
+  }
+}
+
+function render({ model, el }) {
+  const player = new Player(model);
+  el.append(player.root);
+  return () => player.stop();
 }
 
 export default { render };

@@ -42,12 +42,9 @@ def follows_ratio_test(round_: Round, draft: int) -> bool:
 
 def drafted(round_: Round, name: Name) -> str:
     """What the round proposes, and how."""
-    count = len(round_.draft_tokens)
-    if count == 0:
-        return "No draft this round: the target decodes one token by itself."
     tokens = ", ".join(name(token) for token in round_.draft_tokens)
     source = "proposed without drawing (q is one-hot)" if round_.draft_probs is None else "drawn from the draft's law q"
-    return f"{counted(count, 'draft')} {source}: {tokens}. One pass of the target judges them all."
+    return f"{counted(len(round_.draft_tokens), 'draft')} {source}: {tokens}. One pass of the target judges them all."
 
 
 def judged(round_: Round, draft: int, name: Name) -> str:
@@ -87,8 +84,8 @@ def recovered(round_: Round, name: Name) -> str:
         return f"{token} takes its place: the target's own first choice."
     law = "p without the refused token" if round_.draft_probs is None else "the residual max(p − q, 0)"
     dropped = len(round_.draft_tokens) - refused - 1
-    rest = f" {counted(dropped, 'later draft')} dropped." if dropped else ""
-    return f"{token} is redrawn from {law}, rescaled to sum to 1.{rest}"
+    rest = f"; {counted(dropped, 'later draft')} dropped" if dropped else ""
+    return f"{token} is redrawn from {law}, rescaled to sum to 1{rest}."
 
 
 def bonus(round_: Round, name: Name) -> str:
