@@ -62,6 +62,10 @@ class DraftTree:
             paths.append((() if parent < 0 else paths[parent]) + (node,))
         return tuple(paths)
 
+    def children(self, node: int) -> list[int]:
+        """The nodes whose parent is `node` (-1: the pending token), in order."""
+        return [child for child, parent in enumerate(self.parents) if parent == node]
+
     def position_ids(self, offset: int) -> Int[Tensor, " rows"]:
         """Positions of the pending token (`offset`) and of every node (`offset` + depth): rows = nodes + 1."""
         return torch.tensor([offset, *(offset + depth for depth in self.depths)], dtype=torch.long)

@@ -5,47 +5,37 @@ The enumeration runs the very functions the engine samples with; only the coins 
 
 from collections.abc import Callable, Sequence
 from fractions import Fraction
+from typing import Any
 
 from specdec_core.coins import Coins, branches
+from specdec_core.draft import DraftTree
+from specdec_core.exact_drafts import (
+    ExactDraft,
+    ExactLaw,
+    NextLaw,
+    Prefix,
+    deterministic_draft,
+    deterministic_tree,
+    sampled_draft,
+    tree_draft,
+)
 from specdec_core.residual import acceptance
 from specdec_core.rules.verdict import Verdict
 
-__all__ = ["ExactDraft", "acceptance", "deterministic_draft", "output_law", "sampled_draft", "target_law"]
+__all__ = [
+    "ExactDraft",
+    "acceptance",
+    "deterministic_draft",
+    "deterministic_tree",
+    "output_law",
+    "sampled_draft",
+    "target_law",
+    "tree_draft",
+]
 
-Prefix = tuple[int, ...]
-ExactLaw = Sequence[Fraction]
-NextLaw = Callable[[Prefix], ExactLaw]
 TokenLaw = dict[Prefix, Fraction]
-ChainRule = Callable[[Sequence[int], Sequence[ExactLaw] | None, Sequence[ExactLaw], Coins], Verdict]
-
-ExactDraft = Callable[[Prefix, int, Coins], tuple[Prefix, Sequence[ExactLaw] | None]]
-"""(prefix, budget, coins) -> drafted tokens and the laws they were drawn from (None: deterministic)."""
-
-
-def sampled_draft(draft: NextLaw, gamma: int) -> ExactDraft:
-    """A drafter that draws up to `gamma` tokens in a chain from `draft`."""
-
-    def propose(prefix: Prefix, budget: int, coins: Coins) -> tuple[Prefix, Sequence[ExactLaw]]:
-        tokens: Prefix = ()
-        laws: list[ExactLaw] = []
-        for node in range(min(gamma, budget)):
-            laws.append(draft(prefix + tokens))
-            tokens += (coins.draw(laws[-1], node=node, purpose="draft"),)
-        return tokens, laws
-
-    return propose
-
-
-def deterministic_draft(draft: Callable[[Prefix], int], gamma: int) -> ExactDraft:
-    """A drafter that always proposes the same up to `gamma` tokens after a prefix."""
-
-    def propose(prefix: Prefix, budget: int, coins: Coins) -> tuple[Prefix, None]:
-        tokens: Prefix = ()
-        for _ in range(min(gamma, budget)):
-            tokens += (draft(prefix + tokens),)
-        return tokens, None
-
-    return propose
+ExactRule = Callable[[Any, Sequence[ExactLaw] | None, Sequence[ExactLaw], Coins], Verdict]
+"""(draft tokens or tree, draft laws, target laws, coins) -> Verdict, as the rules in `specdec_core.rules` are."""
 
 
 def target_law(target: NextLaw, prefix: Prefix, horizon: int) -> TokenLaw:
@@ -66,7 +56,7 @@ def target_law(target: NextLaw, prefix: Prefix, horizon: int) -> TokenLaw:
     return law
 
 
-def output_law(rule: ChainRule, target: NextLaw, draft: ExactDraft, prefix: Prefix, horizon: int) -> TokenLaw:
+def output_law(rule: ExactRule, target: NextLaw, draft: ExactDraft, prefix: Prefix, horizon: int) -> TokenLaw:
     """The law of the next `horizon` tokens under speculative decoding with `rule`.
 
     Rounds follow each other until `horizon` tokens are out; a round drafts at most one token fewer than are
@@ -100,11 +90,13 @@ def _check_horizon(horizon: int) -> None:
 
 
 def _one_round(
-    rule: ChainRule, target: NextLaw, draft: ExactDraft, prefix: Prefix, wanted: int, coins: Coins
+    rule: ExactRule, target: NextLaw, draft: ExactDraft, prefix: Prefix, wanted: int, coins: Coins
 ) -> Prefix:
-    tokens, laws = draft(prefix, wanted - 1, coins)
-    if len(tokens) >= wanted:
-        raise ValueError(f"draft proposed {len(tokens)} tokens; its budget was {wanted - 1}")
-    target_laws = [target(prefix + tokens[:slot]) for slot in range(len(tokens) + 1)]
-    verdict = rule(tokens, laws, target_laws, coins)
-    return tuple(tokens[node] for node in verdict.path) + (verdict.next_token,)
+    drafted, laws = draft(prefix, wanted - 1, coins)
+    tree = drafted if isinstance(drafted, DraftTree) else DraftTree.chain(drafted)
+    depth = max(tree.depths, default=0)
+    if depth >= wanted:
+        raise ValueError(f"draft proposed {depth} tokens; its budget was {wanted - 1}")
+    texts = [tuple(tree.tokens[node] for node in path) for path in ((), *tree.paths())]
+    verdict = rule(drafted, laws, [target(prefix + text) for text in texts], coins)
+    return tuple(tree.tokens[node] for node in verdict.path) + (verdict.next_token,)

@@ -84,6 +84,38 @@ def residual_of_one_hot(p: Law, token: int) -> Law:
     return _normalised_exact([Fraction(0) if x == token else p_x for x, p_x in enumerate(p)], p)
 
 
+def scaled_excess(p: Law, q: Law, scale: float | Fraction) -> tuple[Law, float | Fraction]:
+    """max(scale * p - q, 0) and its sum, not normalised: the residual of a prefix kept with weight `scale`."""
+    check_same_vocab(p, q)
+    if isinstance(p, Tensor) and isinstance(q, Tensor):
+        excess = (_wide(p) * float(scale) - _wide(q)).clamp_(min=0)
+        return excess, float(excess.sum())
+    exact = [max(scale * p_x - q_x, Fraction(0)) for p_x, q_x in zip(_exact(p), _exact(q))]
+    return exact, sum(exact, Fraction(0))
+
+
+def one_hot(like: Law, token: int) -> Law:
+    """The law that is 1 at `token`, of the kind and length of `like`."""
+    mass(like, token)
+    if isinstance(like, Tensor):
+        law = torch.zeros_like(like)
+        law[token] = 1
+        return law
+    return [Fraction(x == token) for x in range(len(like))]
+
+
+def without(law: Law, token: int) -> Law | None:
+    """The law with `token` removed and renormalised; None when nothing is left."""
+    if isinstance(law, Tensor):
+        rest = _wide(law).clone()
+        rest[token] = 0
+        total = float(rest.sum())
+        return rest / total if total > 0 else None
+    exact = [Fraction(0) if x == token else value for x, value in enumerate(law)]
+    total = sum(exact, Fraction(0))
+    return [value / total for value in exact] if total > 0 else None
+
+
 def check_same_vocab(p: Law, q: Law) -> None:
     """ValueError unless both laws have the same number of tokens."""
     if len(p) != len(q):

@@ -2,7 +2,8 @@
 
 The key of a number is (seed, request, length at round start, node, purpose[, token id]). `length` is the number
 of tokens when the round starts, not the position of the token: a refused position is drafted again in the next
-round, and rules that look ahead are biased if it meets the same numbers there.
+round, and rules that look ahead are biased if it meets the same numbers there. `sample` alone is keyed by
+position (length + node): whoever uses it emits what it draws, so each position is asked once.
 """
 
 from dataclasses import dataclass
@@ -124,4 +125,7 @@ class RoundCoins:
             )
         self._asked.add((purpose, node))
         seed, request, length = self._round
+        if purpose == "sample":
+            # keyed by the position in the text alone, so that rounds may cut it anywhere
+            length, node = length + node, 0
         return NoiseKey(seed, request, length, node, purpose)

@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 
-from specdec_core.residual import Law
+from specdec_core.draft import DraftTree
+from specdec_core.residual import Law, one_hot
 
 
 def check_chain(draft_tokens: Sequence[int], draft_probs: Sequence[Law] | None, target_probs: Sequence[Law]) -> None:
@@ -28,3 +29,15 @@ def check_chain(draft_tokens: Sequence[int], draft_probs: Sequence[Law] | None, 
     for index, token in enumerate(draft_tokens):
         if not 0 <= token < vocab:
             raise ValueError(f"draft_tokens[{index}] is {token}; the vocabulary has ids 0..{vocab - 1}")
+
+
+def draft_laws(
+    draft_tokens: Sequence[int], draft_probs: Sequence[Law] | None, target_probs: Sequence[Law]
+) -> Sequence[Law]:
+    """The law of each draft; one-hot rows for a deterministic proposal."""
+    return [one_hot(target_probs[0], token) for token in draft_tokens] if draft_probs is None else draft_probs
+
+
+def check_tree(tree: DraftTree, draft_probs: Sequence[Law] | None, target_probs: Sequence[Law]) -> None:
+    """ValueError unless N nodes come with N draft laws (or None) and N + 1 target laws of one vocabulary."""
+    check_chain(tree.tokens, draft_probs, target_probs)

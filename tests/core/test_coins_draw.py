@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 import torch
 
-from specdec_core.coins import EnumeratingCoins, NoiseKey, PhiloxCoins, ScriptedCoins, inverse_cdf, noise
+from specdec_core.coins import EnumeratingCoins, NoiseKey, PhiloxCoins, ScriptedCoins, branches, inverse_cdf, noise
 
 
 def draws(weights, count: int, seed: int = 3) -> np.ndarray:
@@ -127,6 +127,11 @@ def test_inverse_cdf_is_the_documented_search(weights: list[float], v: float) ->
         assert answer == found
 
 
+@pytest.mark.parametrize(("v", "index"), [(0.25, 1), (0.2499, 0), (0.5, 3), (0.75, 4)])
+def test_inverse_cdf_at_an_edge_takes_the_next_index_of_positive_weight(v: float, index: int) -> None:
+    assert inverse_cdf([0.25, 0.25, 0.0, 0.25, 0.25], v) == index
+
+
 def test_scripted_coins_take_their_numbers_in_order() -> None:
     coins = ScriptedCoins([0.4, 0.6, 0.0])
     assert coins.accept(0.5, 1.0, node=0)
@@ -180,6 +185,14 @@ def test_enumeration_takes_exact_numbers_only(mass) -> None:
         coins.accept(mass, Fraction(1), node=0)
     with pytest.raises(ValueError, match="weights holds"):
         coins.draw([mass, Fraction(1)], node=0, purpose="draft")
+
+
+@pytest.mark.parametrize(("p", "q", "answers"), [(0, 0, {False}), (1, 0, {True}), (0, 1, {False}), (2, 1, {True})])
+def test_enumeration_agrees_with_the_strict_comparison_at_the_ends(p: int, q: int, answers: set[bool]) -> None:
+    """For every u in [0, 1) the question u * q < p has one answer here, also where q is 0."""
+    seen = {answer for _, answer in branches(lambda coins: coins.accept(p, q, node=0))}
+    assert seen == answers
+    assert {ScriptedCoins([u]).accept(p, q, node=0) for u in (0.0, 0.5, 0.999)} == answers
 
 
 def test_enumeration_refuses_negative_and_empty_weights() -> None:

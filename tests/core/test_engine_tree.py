@@ -122,3 +122,24 @@ def test_a_stop_token_on_the_path_cuts_there(model_of, random_law, fixed_drafter
         None,
     )
     assert target.caches[0].tokens == [0, 1, 2]
+
+
+def test_tops_and_probabilities_of_a_node_come_from_the_row_of_its_parent(model_of, random_law, fixed_drafter) -> None:
+    law = random_law("tree tops", 5, zeros=False)
+    parents = (-1, -1, 0, 1, 2)
+
+    def draft_of(tokens: Sequence[int], budget: int) -> Draft:
+        return Draft(DraftTree((0, 1, 2, 3, 4), parents), None, "deterministic")
+
+    engine = Engine(model_of(law, 5), fixed_drafter(draft_of), TREE_RULE, 5, record_top=5)
+    stream = engine.stream([1, 2], SamplingParams(temperature=0), 20)
+    next(stream)
+    first = next(stream).round
+    assert first is not None
+    assert first.top is not None
+    text = stream.generation.trace.tokens[: first.length]
+    for node, path in enumerate(DraftTree((0, 1, 2, 3, 4), parents).paths()):
+        best = law(text + tuple(path[:-1]))
+        one_hot = [float(token == best.index(max(best))) for token in range(5)]
+        assert first.target_probs[node] == one_hot[node]
+        assert dict(first.top[node].target) == {one_hot.index(1.0): 1.0}

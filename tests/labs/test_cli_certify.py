@@ -13,7 +13,8 @@ from specdec_core.residual import mass
 from specdec_core.rules import RULES, Verdict
 from specdec_core.toy import PrefixModel
 from specdec_labs.cli.app import app
-from specdec_labs.cli.certify import certifiable, write_json
+from specdec_labs.cli.certify import certifiable
+from specdec_labs.cli.json_file import write_json
 
 runner = CliRunner()
 

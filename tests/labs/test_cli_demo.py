@@ -115,14 +115,15 @@ def test_one_token_has_no_round() -> None:
 def test_a_temperature_gets_a_certificate_that_says_what_it_covers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(assurance, "QUICK_SAMPLES", 400)
     output = " ".join(demo("--temperature", "10", "--gamma", "3", "--repeats", "1").split())
-    assert "with top_k 4 (not the whole vocabulary) and gamma 1 (not 3), all else as above" in output
+    assert "with top_k 4 (not the whole vocabulary), gamma 1 (not 3), logits remembered by prefix and no end" in output
     assert "n = 400, seed 0; a distance of 0.15 would be caught with probability 0." in output
 
 
 def test_a_certificate_at_the_very_settings_says_so() -> None:
     quick = assurance.QuickSettings.near(SamplingParams(temperature=1, top_k=3), 1)
     assert (quick.params.top_k, quick.gamma) == (3, 1)
-    assert quick.scope == "Certified as above, on this prompt"
+    expected = "Tested on this prompt with logits remembered by prefix and no end-of-text stop; all else as above"
+    assert quick.scope == expected
 
 
 def test_a_law_without_choice_has_no_certificate() -> None:

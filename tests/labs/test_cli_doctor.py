@@ -3,6 +3,7 @@
 from dataclasses import replace
 import importlib.metadata
 from pathlib import Path
+import subprocess
 import sys
 
 import pytest
@@ -60,6 +61,18 @@ def test_a_missing_required_package_fails(monkeypatch: pytest.MonkeyPatch) -> No
     output = diagnose(code=1)
     assert "The lab does not work without: scipy" in output
     assert f"scipy: {sys.executable} -m pip install -e ." in output
+
+
+def test_it_speaks_even_without_torch() -> None:
+    program = (
+        "import sys; sys.modules['torch'] = None; sys.argv = ['specdec', 'doctor']\n"
+        "from specdec_labs.cli import main\n"
+        "main()"
+    )
+    result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
+    assert result.returncode == 1, result.stderr
+    assert result.stderr == ""
+    assert "self-test: specdec_core cannot be imported" in result.stdout
 
 
 def test_a_missing_optional_package_does_not(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -64,8 +64,9 @@ class QuickSettings:
             changes.append(f"top_k {top_k} (not {params.top_k or 'the whole vocabulary'})")
         if chosen != gamma:
             changes.append(f"gamma {chosen} (not {gamma})")
-        scope = f"with {' and '.join(changes)}, all else as above" if changes else "as above"
-        return cls(replace(params, top_k=top_k), chosen, f"Certified {scope}, on this prompt")
+        changes.append("logits remembered by prefix and no end-of-text stop")
+        scope = f"Tested on this prompt with {', '.join(changes)}; all else as above"
+        return cls(replace(params, top_k=top_k), chosen, scope)
 
 
 def stochastic_assurance(

@@ -16,7 +16,7 @@ from specdec_core.engine import Engine
 from specdec_core.hardware import describe_hardware
 from specdec_core.models.pairs import Pair
 from specdec_core.warp import SamplingParams
-from specdec_labs.cli.certify import write_json
+from specdec_labs.cli.json_file import write_json
 from specdec_labs.cli.setting_up import (
     check_at_least_one,
     check_drafting,

@@ -3,10 +3,7 @@
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-import json
-import math
 from pathlib import Path
-from typing import Any
 
 from rich import box
 from rich.console import Console
@@ -16,12 +13,12 @@ from rich.table import Table
 from specdec_core.certify import Certificate, certify
 from specdec_core.certify import Progress as ReportProgress
 from specdec_core.engine import Engine
-from specdec_core.hardware import describe_hardware
 from specdec_core.memo import MemoisedModel
 from specdec_core.models.pairs import Pair
 from specdec_core.models.protocol import LanguageModel
 from specdec_core.warp import SamplingParams
 from specdec_labs.cli.bad_input import INTERRUPTED
+from specdec_labs.cli.json_file import write_json
 from specdec_labs.cli.setting_up import (
     check_at_least_one,
     check_drafting,
@@ -184,19 +181,3 @@ def _show(certificate: Certificate, *, memo: bool, console: Console) -> None:
             "logits remembered by prefix; --no-memo also exercises the models' own caches (slow)", style="dim"
         )
     console.print(f"{certificate.sentence}", style="bold" if certificate.passed else "bold magenta")
-
-
-def write_json(path: Path, data: dict[str, Any]) -> None:
-    """Writes the data with the hardware, in one move; an infinite number becomes a string, which JSON can hold."""
-    data = {**data, "hardware": describe_hardware()}
-    partial = path.with_name(path.name + ".part")
-    partial.write_text(json.dumps(_finite(data), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    partial.replace(path)
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {str(key): _finite(entry) for key, entry in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_finite(entry) for entry in value]
-    return str(value) if isinstance(value, float) and not math.isfinite(value) else value

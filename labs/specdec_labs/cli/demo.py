@@ -33,7 +33,7 @@ from specdec_labs.cli.trace_file import save_trace
 
 _SHOWN_PROMPT = 500  # characters of the prompt that are shown
 _RECORD_TOP = 16  # top tokens of each slot that go into a trace file
-_HINT = "Prompt lookup gains where the answer repeats the prompt. See it lose: --prompt 'Tell me about the sea.'"
+_HINT = "Prompt lookup gains where the answer repeats the prompt. Where it does not: --prompt 'Tell me about the sea.'"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

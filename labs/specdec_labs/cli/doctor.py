@@ -79,7 +79,7 @@ def machine() -> list[Finding]:
 
 def packages() -> list[Finding]:
     """This lab and the packages it uses, by their versions; nothing is imported."""
-    found = [Finding("specdec-lab", _version("specdec-lab"), 'run pip install -e ".[labs]" in the clone', True)]
+    found = [Finding("specdec-lab", _version("specdec-lab"), f'{_pip()} install -e ".[labs]" in the clone', True)]
     for name, extra, purpose in PACKAGES:
         wanted = f'-e ".[{extra}]"' if extra else "-e ."
         remedy = f"{_pip()} install {wanted} in the clone" + (f" ({purpose})" if purpose else "")
@@ -89,9 +89,11 @@ def packages() -> list[Finding]:
 
 def smollm2() -> Finding:
     """The wheel with SmolLM2, its file's hash compared with the known one."""
-    from specdec_core.models.gguf import GGUFFile
-    from specdec_core.models.pairs import SMOLLM2_INSTALL, SMOLLM2_SHA256, find_smollm2
-
+    try:
+        from specdec_core.models.gguf import GGUFFile
+        from specdec_core.models.pairs import SMOLLM2_INSTALL, SMOLLM2_SHA256, find_smollm2
+    except ImportError as error:
+        return Finding("SmolLM2", None, f"cannot be looked for: {error}")
     command = SMOLLM2_INSTALL.replace("pip", _pip(), 1)
     path = find_smollm2()
     if path is None:

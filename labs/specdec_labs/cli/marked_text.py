@@ -1,7 +1,8 @@
 """Text as it streams, wrapped, with a line of marks under each line: words stay words, and a pipe shows it all."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import groupby
 import unicodedata
 
 from rich.cells import cell_len
@@ -14,6 +15,7 @@ from specdec_core.models.streaming import TextStream
 from specdec_labs.cli.styles import Origin, origins
 
 _TAB = "    "
+_WIDEST = 100  # columns; longer lines are hard to read
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +31,7 @@ class MarkedText:
     def __init__(self, console: Console, tokenizer: Tokenizer) -> None:
         self._console = console
         self._stream = TextStream(tokenizer)
-        self._width = max(console.width - 1, 10)
+        self._width = min(max(console.width - 1, 10), _WIDEST)
         self._line: list[_Cell] = []
         self._gap: list[_Cell] = []
         self._word: list[_Cell] = []
@@ -39,7 +41,7 @@ class MarkedText:
         for token, origin in zip(step.tokens, origins(step.round, len(step.tokens))):
             for char in visible(self._stream.feed([token])):
                 self._put(char, origin)
-        self._flush()
+        self._console.file.flush()
 
     def finish(self) -> None:
         """Ends the last line and puts its marks under it."""
@@ -67,17 +69,18 @@ class MarkedText:
         if self._line and _width(self._line) + _width(self._gap) + _width(self._word) > self._width:
             self._end_line()
         self._print(self._gap)
+        fitting: list[_Cell] = []
         for cell in self._word:
-            if _width(self._line) + cell.width > self._width:
+            if _width(self._line) + _width(fitting) + cell.width > self._width:
+                self._print(fitting)
                 self._end_line()
-            self._print([cell])
+                fitting = []
+            fitting.append(cell)
+        self._print(fitting)
         self._gap, self._word = [], []
 
     def _end_line(self) -> None:
-        marks = Text()
-        for cell in self._line:
-            shown = " " if cell.char == " " else cell.origin.mark
-            marks.append(shown * cell.width, style=cell.origin.style)
+        marks = _styled(self._line, lambda cell: (" " if cell.char == " " else cell.origin.mark) * cell.width)
         marks.rstrip()
         self._console.print("")
         if marks:
@@ -85,14 +88,8 @@ class MarkedText:
         self._line, self._gap = [], []
 
     def _print(self, cells: list[_Cell]) -> None:
-        text = Text()
-        for cell in cells:
-            text.append(cell.char, style=cell.origin.style)
-        self._console.print(text, end="", soft_wrap=True)
+        self._console.print(_styled(cells, lambda cell: cell.char), end="", soft_wrap=True)
         self._line += cells
-
-    def _flush(self) -> None:
-        self._console.file.flush()
 
 
 def visible(text: str) -> str:
@@ -103,6 +100,14 @@ def visible(text: str) -> str:
 
 def _is_control(char: str) -> bool:
     return char != "\n" and unicodedata.category(char) == "Cc"
+
+
+def _styled(cells: Iterable[_Cell], shown: Callable[[_Cell], str]) -> Text:
+    """What `shown` makes of each cell, a run of one origin in one piece."""
+    text = Text()
+    for origin, run in groupby(cells, lambda cell: cell.origin):
+        text.append("".join(shown(cell) for cell in run), style=origin.style)
+    return text
 
 
 def _width(cells: Iterable[_Cell]) -> int:

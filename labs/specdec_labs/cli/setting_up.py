@@ -53,8 +53,13 @@ def _read(file: str) -> str:
 
 def check_output(path: Path | None) -> None:
     """ValueError unless a file can be written at `path`."""
-    if path is not None and (path.is_dir() or not path.resolve().parent.is_dir()):
-        raise ValueError(f"cannot write --json {str(path)!r}; give a file in a folder that exists")
+    if path is None:
+        return
+    folder = path.resolve().parent
+    if path.is_dir() or not folder.is_dir() or not os.access(folder, os.W_OK):
+        raise ValueError(
+            f"cannot write --json {str(path)!r}; give a file in a folder that exists and is yours to write"
+        )
 
 
 def choose_pair(name: str | None, console: Console) -> str:
