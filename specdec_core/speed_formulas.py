@@ -1,0 +1,63 @@
+"""Expected tokens and speed-up in closed form. Every function takes floats or exact Fractions.
+
+`alpha` is accepted / tested: the chance that a draft that is judged is kept. Not accepted / drafted, which counts
+drafts behind a refusal as failures and under-predicts.
+"""
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+Number = float | Fraction
+
+
+def expected_accepted(alpha: Number, gamma: int) -> Number:
+    """Drafts kept a round when each is kept independently with `alpha`: alpha (1 - alpha^gamma) / (1 - alpha)."""
+    _check(alpha, gamma)
+    return sum((alpha**kept for kept in range(1, gamma + 1)), 0 * alpha)
+
+
+def expected_tokens(alpha: Number, gamma: int) -> Number:
+    """Tokens emitted a round: the drafts kept and one more, (1 - alpha^(gamma+1)) / (1 - alpha).
+
+    Source: Leviathan et al. 2211.17192, equation 1.
+    """
+    return 1 + expected_accepted(alpha, gamma)
+
+
+def expected_tokens_of_chain(conditional: Sequence[Number]) -> Number:
+    """Tokens emitted a round when draft i, once judged, is kept with `conditional[i]`: 1 + sum of running products."""
+    total: Number = 1
+    product: Number = 1
+    for chance in conditional:
+        _check(chance, 0)
+        product = product * chance
+        total = total + product
+    return total
+
+
+def speedup(alpha: Number, gamma: int, draft_cost: Number, verify_cost: Number = 1) -> Number:
+    """Plain time / speculative time a token. Values below 1 are slower than plain decoding.
+
+    `draft_cost` is the time of one draft step and `verify_cost` that of a verify pass, both in target steps.
+
+    Source: Leviathan et al. 2211.17192, theorem 3.8, which takes verify_cost = 1.
+    """
+    if draft_cost < 0 or verify_cost <= 0:
+        raise ValueError(f"draft_cost is {draft_cost} and verify_cost {verify_cost}; expected at least 0 and above 0")
+    return expected_tokens(alpha, gamma) / (gamma * draft_cost + verify_cost)
+
+
+def best_gamma(alpha: Number, draft_cost: Number, verify_cost: Number = 1, *, largest: int = 64) -> int:
+    """The gamma in 0..largest of largest speed-up, the smallest on a tie; 0 (plain, speed-up 1) when none gains."""
+    if largest < 0:
+        raise ValueError(f"largest is {largest}; expected at least 0")
+    gains = {0: 1 + 0 * alpha}
+    gains.update({gamma: speedup(alpha, gamma, draft_cost, verify_cost) for gamma in range(1, largest + 1)})
+    return max(gains, key=lambda gamma: (gains[gamma], -gamma))
+
+
+def _check(alpha: Number, gamma: int) -> None:
+    if not 0 <= alpha <= 1:
+        raise ValueError(f"alpha is {alpha}; expected a probability")
+    if gamma < 0:
+        raise ValueError(f"gamma is {gamma}; expected at least 0")

@@ -1,0 +1,180 @@
+"""Closed forms against the published figures, and against the rules themselves by enumeration."""
+
+from fractions import Fraction
+from itertools import product
+import math
+import random
+
+import pytest
+
+from specdec_core.acceptance_formulas import (
+    coupled_match_acceptance,
+    greedy_set_acceptance,
+    hits_iid,
+    hits_without_replacement,
+    kseq_acceptance,
+    match_acceptance,
+    optimal_multidraft_acceptance,
+    recursive_acceptance,
+    set_acceptance,
+)
+from specdec_core.coins import branches
+from specdec_core.exact_drafts import deterministic_tree, tree_draft
+from specdec_core.laws import acceptance
+from specdec_core.rules import verify_block, verify_chain
+from specdec_core.rules.kseq import smallest_rho
+from specdec_core.rules.tree import verify_tree
+from specdec_core.speed_formulas import (
+    best_gamma,
+    expected_accepted,
+    expected_tokens,
+    expected_tokens_of_chain,
+    speedup,
+)
+
+
+def random_law(generator: random.Random, vocab: int, *, zeros: bool = True) -> tuple[Fraction, ...]:
+    weights = [generator.randint(0 if zeros else 1, 6) for _ in range(vocab)]
+    weights = weights if any(weights) else [1] * vocab
+    return tuple(Fraction(weight, sum(weights)) for weight in weights)
+
+
+def kept_at_depth_one(rule, p, propose) -> Fraction:
+    """The chance that a rule passes one level, by enumeration."""
+
+    def run(coins):
+        tree, laws = propose((), 1, coins)
+        return rule(tree, laws, [p] * (len(tree) + 1), coins).num_accepted
+
+    return sum((weight * kept for weight, kept in branches(run)), Fraction(0))
+
+
+def test_tokens_and_speedup_of_the_literature():
+    assert expected_tokens(0.8, 5) == pytest.approx(3.689, abs=5e-4)
+    assert speedup(0.8, 5, 0.05) == pytest.approx(2.951, abs=5e-4)
+    assert [round(expected_accepted(0.7, k), 4) for k in (4, 8, 16)] == [1.7731, 2.1988, 2.3256]
+    assert best_gamma(0.9, 1 / 20) == 13
+    assert [round(speedup(0.9, k, 1 / 20), 4) for k in (12, 13, 14)] == [4.6613, 4.6741, 4.6712]
+
+
+def test_p61_the_rate_falls_when_gamma_rises():
+    assert [expected_accepted(Fraction(4, 5), k) for k in (1, 4)] == [Fraction(4, 5), Fraction(23616, 10000)]
+    assert expected_accepted(0.8, 8) == pytest.approx(3.328911, abs=1e-6)
+    assert expected_accepted(0.6, 4) == pytest.approx(1.3056)
+
+
+def test_p62_slower_than_plain():
+    assert speedup(0.6, 4, 0.3) == pytest.approx(1.048, abs=5e-4)
+    assert speedup(0.6, 4, 0.3, 1.5) == pytest.approx(0.8539, abs=5e-5)
+    assert best_gamma(0.6, 0.3) == 1
+    assert speedup(0.6, 1, 0.3) == pytest.approx(1.2308, abs=5e-5)
+    assert best_gamma(0.6, 0.3, 1.5, largest=8) == 0
+
+
+def test_a_chain_with_equal_chances_is_the_geometric_case():
+    assert expected_tokens_of_chain([Fraction(2, 3)] * 4) == expected_tokens(Fraction(2, 3), 4)
+    assert expected_tokens(1, 4) == 5
+    assert expected_tokens(0, 4) == 1
+
+
+@pytest.mark.parametrize(("alpha", "gamma"), [(-0.1, 1), (1.1, 1), (math.nan, 1), (0.5, -1)])
+def test_impossible_arguments(alpha, gamma):
+    with pytest.raises(ValueError, match="expected"):
+        expected_tokens(alpha, gamma)
+
+
+@pytest.mark.parametrize("case", range(12))
+def test_acceptance_of_every_rule_is_what_enumeration_counts(case):
+    generator = random.Random(case)
+    p, q = random_law(generator, 3), random_law(generator, 3)
+    iid = tree_draft(lambda prefix: q, (-1, -1), "iid")
+    apart = tree_draft(lambda prefix: q, (-1, -1), "without_replacement")
+    by = {
+        method: (lambda tree, laws, target, coins, m=method: verify_tree(tree, laws, target, coins, method=m))
+        for method in ("recursive", "recursive_without_replacement", "kseq", "target_only")
+    }
+    recursive = kept_at_depth_one(by["recursive"], p, iid)
+    assert recursive == recursive_acceptance(p, q, 2, replace=True)
+    without = kept_at_depth_one(by["recursive_without_replacement"], p, apart)
+    assert without == recursive_acceptance(p, q, 2, replace=False)
+    kseq = kept_at_depth_one(by["kseq"], p, iid)
+    assert kseq == kseq_acceptance(p, q, 2, smallest_rho(p, q, 2))
+    fixed = deterministic_tree(lambda text: (0, 2), (-1, -1))
+    assert kept_at_depth_one(by["recursive"], p, fixed) == set_acceptance(p, (0, 2))
+    best_iid = optimal_multidraft_acceptance(p, hits_iid(q, 2))
+    best_apart = optimal_multidraft_acceptance(p, hits_without_replacement(q, 2))
+    assert recursive <= kseq <= best_iid or recursive <= best_iid and kseq <= best_iid
+    assert without <= best_apart
+    assert kseq >= (1 - Fraction(1, 4)) * best_iid - Fraction(1, 1000)
+    assert kept_at_depth_one(by["target_only"], p, iid) <= best_iid
+    assert optimal_multidraft_acceptance(p, hits_iid(q, 1)) == acceptance(p, q)
+
+
+def test_coupling_lies_between_its_bounds_and_above_independence():
+    generator = random.Random(3)
+    for _ in range(50):
+        p, q = random_law(generator, 4, zeros=False), random_law(generator, 4, zeros=False)
+        kept = acceptance(p, q)
+        distance = 1 - kept
+        coupled = coupled_match_acceptance(p, q)
+        assert (1 - distance) / (1 + distance) <= coupled <= 1 - distance
+        assert match_acceptance(p, q) <= coupled
+
+
+def test_the_ordering_of_eight_acceptances():
+    """Means over random laws, in the order of the reference: single < top-k set < recursive iid < k-SEQ < ..."""
+    generator = random.Random(0)
+    sums = [0.0] * 8
+    for _ in range(120):
+        k = generator.randint(2, 3)
+        p, q = ([generator.gammavariate(0.6, 1) for _ in range(5)] for _ in range(2))
+        p, q = [x / sum(p) for x in p], [x / sum(q) for x in q]
+        top = sorted(range(5), key=lambda x: -q[x])[:k]
+        values = (
+            acceptance(p, q),
+            set_acceptance(p, top),
+            recursive_acceptance(p, q, k, replace=True),
+            kseq_acceptance(p, q, k, smallest_rho(p, q, k)),
+            optimal_multidraft_acceptance(p, hits_iid(q, k)),
+            recursive_acceptance(p, q, k, replace=False),
+            greedy_set_acceptance(p, q, k),
+            optimal_multidraft_acceptance(p, hits_without_replacement(q, k)),
+        )
+        sums = [total + value for total, value in zip(sums, values)]
+    assert sums == sorted(sums)
+
+
+def test_block_keeps_eleven_ninths_where_the_chain_keeps_ten():
+    """The worked example of 2403.10444: p = (1/3, 2/3), q = (2/3, 1/3), K = 2."""
+    p, q = (Fraction(1, 3), Fraction(2, 3)), (Fraction(2, 3), Fraction(1, 3))
+
+    def kept(rule) -> Fraction:
+        def run(coins):
+            tokens = [coins.draw(q, node=node, purpose="draft") for node in range(2)]
+            return rule(tokens, [q, q], [p, p, p], coins).num_accepted
+
+        return sum((weight * count for weight, count in branches(run)), Fraction(0))
+
+    assert kept(verify_block) == Fraction(11, 9)
+    assert kept(verify_chain) == Fraction(10, 9)
+    identity = Fraction(0)
+    for x, y in product(range(2), repeat=2):
+        first = min(1, p[x] / q[x])
+        second = min(1, first * p[y] / q[y])
+        identity += q[x] * q[y] * (first + second)
+    assert identity == Fraction(11, 9)
+
+
+@pytest.mark.parametrize("case", range(20))
+def test_block_never_keeps_fewer_than_the_chain(case):
+    generator = random.Random(100 + case)
+    p, q = ([random_law(generator, 3) for _ in range(3)] for _ in range(2))
+
+    def kept(rule) -> Fraction:
+        def run(coins):
+            tokens = [coins.draw(q[node], node=node, purpose="draft") for node in range(2)]
+            return rule(tokens, q[:2], p, coins).num_accepted
+
+        return sum((weight * count for weight, count in branches(run)), Fraction(0))
+
+    assert kept(verify_block) >= kept(verify_chain)
