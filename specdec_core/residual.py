@@ -35,7 +35,7 @@ def acceptance(p: Law, q: Law) -> float | Fraction:
     check_same_vocab(p, q)
     if isinstance(p, Tensor) and isinstance(q, Tensor):
         return float(torch.minimum(_wide(p), _wide(q)).sum())
-    return sum((min(p_x, q_x) for p_x, q_x in zip(_exact(p), _exact(q))), Fraction(0))
+    return sum((min(p_x, q_x) for p_x, q_x in zip(exact_law(p), exact_law(q))), Fraction(0))
 
 
 @overload
@@ -62,7 +62,7 @@ def residual(p: Law, q: Law) -> Law:
     check_same_vocab(p, q)
     if isinstance(p, Tensor) and isinstance(q, Tensor):
         return _normalised((_wide(p) - _wide(q)).clamp_(min=0), p)
-    exact_p, exact_q = _exact(p), _exact(q)
+    exact_p, exact_q = exact_law(p), exact_law(q)
     return _normalised_exact([max(p_x - q_x, Fraction(0)) for p_x, q_x in zip(exact_p, exact_q)], exact_p)
 
 
@@ -90,8 +90,15 @@ def scaled_excess(p: Law, q: Law, scale: float | Fraction) -> tuple[Law, float |
     if isinstance(p, Tensor) and isinstance(q, Tensor):
         excess = (_wide(p) * float(scale) - _wide(q)).clamp_(min=0)
         return excess, float(excess.sum())
-    exact = [max(scale * p_x - q_x, Fraction(0)) for p_x, q_x in zip(_exact(p), _exact(q))]
+    exact = [max(Fraction(scale) * p_x - q_x, Fraction(0)) for p_x, q_x in zip(exact_law(p), exact_law(q))]
     return exact, sum(exact, Fraction(0))
+
+
+def scaled(law: Law, factor: float | Fraction) -> Law:
+    """The law times a number."""
+    if isinstance(law, Tensor):
+        return law * float(factor)
+    return [value * Fraction(factor) for value in law]
 
 
 def one_hot(like: Law, token: int) -> Law:
@@ -102,6 +109,14 @@ def one_hot(like: Law, token: int) -> Law:
         law[token] = 1
         return law
     return [Fraction(x == token) for x in range(len(like))]
+
+
+@overload
+def without(law: Sequence[Fraction], token: int) -> Sequence[Fraction] | None: ...
+
+
+@overload
+def without(law: Law, token: int) -> Law | None: ...
 
 
 def without(law: Law, token: int) -> Law | None:
@@ -122,7 +137,8 @@ def check_same_vocab(p: Law, q: Law) -> None:
         raise ValueError(f"q has vocab {len(q)}, p has {len(p)}; pad the shorter law with zeros or map its ids first")
 
 
-def _exact(law: Law) -> Sequence[Fraction]:
+def exact_law(law: Law) -> Sequence[Fraction]:
+    """The law, which must be a sequence of exact numbers. ValueError for a tensor."""
     if isinstance(law, Tensor):
         raise ValueError("p and q are of different kinds; give two float tensors or two sequences of Fractions")
     return law

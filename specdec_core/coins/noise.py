@@ -83,7 +83,7 @@ class PhiloxCoins:
     """
 
     def __init__(self, seed: int | None = None) -> None:
-        self.seed = secrets.randbits(64) if seed is None else seed
+        self.seed = secrets.randbits(53) if seed is None else seed
         NoiseKey(self.seed, 0, 0, 0, "sample")
 
     def at(self, *, request: int, length: int) -> "RoundCoins":

@@ -1,6 +1,7 @@
 """Block verification: the drafts of a round are judged jointly, the longest acceptable prefix is kept."""
 
 from collections.abc import Sequence
+from fractions import Fraction
 
 from specdec_core.coins.protocol import Coins
 from specdec_core.residual import Law, mass, scaled_excess
@@ -26,7 +27,7 @@ def verify_block(
     check_chain(draft_tokens, draft_probs, target_probs)
     laws = draft_laws(draft_tokens, draft_probs, target_probs)
     drafted = len(draft_tokens)
-    weights = [1]
+    weights: list[float | Fraction] = [1]
     for token, p, q in zip(draft_tokens, target_probs, laws):
         weights.append(capped_ratio(weights[-1] * mass(p, token), mass(q, token)))
     if drafted == 0 or coins.accept(weights[drafted], 1, node=drafted - 1):

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from specdec_core.coins.protocol import Coins
 from specdec_core.draft import DraftTree
-from specdec_core.residual import Law, mass
+from specdec_core.residual import Law, exact_law, mass
 from specdec_core.rules.verdict import Verdict
 
 DENOMINATOR = 4096
@@ -65,11 +65,11 @@ def kseq_residual(p: Law, q: Law, rho: Fraction, k: int) -> Law:
     if isinstance(p, Tensor) and isinstance(q, Tensor):
         rest = (p.double() - torch.minimum(q.double(), p.double() / float(rho)) * float(share)).clamp(min=0)
         return rest if float(rest.sum()) > 0 else p
-    exact = [p_x - min(q_x, p_x / rho) * share for p_x, q_x in zip(p, q)]
+    exact = [p_x - min(q_x, p_x / rho) * Fraction(share) for p_x, q_x in zip(exact_law(p), exact_law(q))]
     return exact if any(exact) else p
 
 
 def _beta(p: Law, q: Law, rho: Fraction) -> float | Fraction:
     if isinstance(p, Tensor) and isinstance(q, Tensor):
         return float(torch.minimum(q.double(), p.double() / float(rho)).sum())
-    return sum((min(q_x, p_x / rho) for p_x, q_x in zip(p, q)), Fraction(0))
+    return sum((min(q_x, p_x / rho) for p_x, q_x in zip(exact_law(p), exact_law(q))), Fraction(0))

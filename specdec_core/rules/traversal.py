@@ -6,7 +6,7 @@ from fractions import Fraction
 
 from specdec_core.coins.protocol import Coins
 from specdec_core.draft import DraftTree
-from specdec_core.residual import Law, mass, one_hot, scaled_excess, without
+from specdec_core.residual import Law, mass, one_hot, scaled, scaled_excess, without
 from specdec_core.rules.ratio import capped_ratio
 from specdec_core.rules.verdict import Kind, Verdict
 
@@ -83,7 +83,7 @@ def _refuse(parent: _Node, token: int, *, replace: bool) -> None:
     excess, total = scaled_excess(parent.p, parent.q, parent.weight)
     parent.weight = total / (total + 1 - parent.weight) if total > 0 or parent.weight < 1 else 1
     if total > 0:
-        parent.p = [value / total for value in excess] if isinstance(excess, list) else excess / total
+        parent.p = scaled(excess, 1 / total)
     parent.kind = "recovered"
     parent.children = parent.children[1:]
     if not replace:

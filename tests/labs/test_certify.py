@@ -17,6 +17,7 @@ from specdec_core.toy import PrefixModel, toy_pair
 from specdec_core.warp import SamplingParams
 from specdec_labs.museum import (
     RECOVERY_FROM_TARGET,
+    AcceptByDraftNoise,
     NoiseOfTheDraft,
     NoiseOfTheFirstRound,
     OneSidedTemperature,
@@ -56,11 +57,12 @@ def test_the_right_engine_passes(pair, gamma):
     assert certificate.to_dict()["passed"] is True
 
 
-@pytest.mark.parametrize("bug", ["draw from p", "temperature on one side"])
+@pytest.mark.parametrize("bug", ["draw from p", "temperature on one side", "accept by the draft's noise"])
 def test_planted_bugs_fail(pair, bug):
     target, draft = pair
     engines = {
         "draw from p": Engine(target, ModelDrafter(draft), RECOVERY_FROM_TARGET, 2),
+        "accept by the draft's noise": with_coins(Engine(target, ModelDrafter(draft), "chain", 2), AcceptByDraftNoise),
         "temperature on one side": Engine(target, OneSidedTemperature(draft, reported=0.6), "chain", 2),
     }
     certificate = certify(engines[bug], PROMPT, PARAMS, gamma=2, bias=0.08)

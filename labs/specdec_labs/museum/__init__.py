@@ -3,8 +3,15 @@
 The certificate must catch every one that sampling can see; the tests say which do.
 """
 
-from specdec_labs.museum.noise import NoiseOfTheDraft, NoiseOfTheFirstRound, with_coins
+from specdec_labs.museum.noise import AcceptByDraftNoise, NoiseOfTheDraft, NoiseOfTheFirstRound, with_coins
 from specdec_labs.museum.recovery import RECOVERY_FROM_TARGET
 from specdec_labs.museum.temperature import OneSidedTemperature
 
-__all__ = ["RECOVERY_FROM_TARGET", "NoiseOfTheDraft", "NoiseOfTheFirstRound", "OneSidedTemperature", "with_coins"]
+__all__ = [
+    "RECOVERY_FROM_TARGET",
+    "AcceptByDraftNoise",
+    "NoiseOfTheDraft",
+    "NoiseOfTheFirstRound",
+    "OneSidedTemperature",
+    "with_coins",
+]

@@ -1,5 +1,7 @@
 """Bugs: random numbers that are read twice.
 
+`AcceptByDraftNoise`: a draft is judged by the very number that drew it. It won its race with a small number, so
+nearly everything is accepted. Met as one random stream for draft and verification (vLLM #47386).
 `NoiseOfTheDraft`: the recovered token is drawn with the very noise that drew the refused draft; on a law of three
 tokens 0.60 becomes about 0.63. Met in vLLM (#54282, fixed 2026-08). `NoiseOfTheFirstRound`: noise is drawn once a
 request and read again in every round; each marginal stays right and the joint law does not. Met in Sequoia.
@@ -7,7 +9,9 @@ request and read again in every round; each marginal stays right and the joint l
 
 from collections.abc import Sequence
 
-from specdec_core.coins import CoinSource, NoiseKey, PhiloxCoins, Purpose, RoundCoins
+import numpy as np
+
+from specdec_core.coins import CoinSource, Mass, NoiseKey, PhiloxCoins, Purpose, RoundCoins, Weights
 from specdec_core.engine import Engine, Stream
 from specdec_core.warp import SamplingParams
 
@@ -24,6 +28,31 @@ class _RecoversWithDraftNoise(RoundCoins):
     def _key(self, node: int, purpose: Purpose) -> NoiseKey:
         key = super()._key(node, purpose)
         return NoiseKey(key.seed, key.request, key.length, node, "draft") if purpose == "recover" else key
+
+
+class AcceptByDraftNoise(PhiloxCoins):
+    """Coins that judge a draft by the number that drew it."""
+
+    def at(self, *, request: int, length: int) -> RoundCoins:
+        """The coins of one round, with the bug."""
+        return _AcceptsByDraftNoise(self.seed, request, length)
+
+
+class _AcceptsByDraftNoise(RoundCoins):
+    def __init__(self, seed: int, request: int, length: int) -> None:
+        super().__init__(seed, request, length)
+        self._drawn: dict[int, int] = {}
+
+    def draw(self, weights: Weights, *, node: int, purpose: Purpose) -> int:
+        token = super().draw(weights, node=node, purpose=purpose)
+        if purpose == "draft":
+            self._drawn[node] = token
+        return token
+
+    def accept(self, p: Mass, q: Mass, *, node: int) -> bool:
+        seed, request, length = self._round
+        words = NoiseKey(seed, request, length, node, "draft").words(np.array([self._drawn[node]], dtype=np.uint32))
+        return float(words[0]) * 2.0**-32 * q < p
 
 
 class NoiseOfTheFirstRound(PhiloxCoins):
