@@ -18,6 +18,9 @@ from specdec_core.partition import Partition, partitions
 from specdec_core.trace import Trace
 from specdec_core.warp import SamplingParams
 
+MAX_GAMMA = 16
+"""The tests grow with the square of the span, and a longer one would find nothing but thinner cells."""
+
 Progress = Callable[[int, int], None]
 """Called with (samples done, samples in all)."""
 
@@ -127,8 +130,8 @@ def certify(
     """
     if params.is_greedy:
         raise ValueError("params is greedy; its law is one text - use certify_greedy, which compares tokens")
-    if gamma < 0 or (n is not None and n < 1):
-        raise ValueError(f"gamma is {gamma} and n is {n}; expected gamma at least 0 and n at least 1")
+    if not 0 <= gamma <= MAX_GAMMA or (n is not None and n < 1):
+        raise ValueError(f"gamma is {gamma} and n is {n}; expected gamma in 0..{MAX_GAMMA} and n at least 1")
     params = replace(params, seed=seed, stop=())
     horizon = gamma + 4
     oracle = oracle or MemoisedModel(engine.target, capacity=len(prompt) + horizon)

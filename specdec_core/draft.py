@@ -7,8 +7,8 @@ from jaxtyping import Bool, Float, Int
 import torch
 from torch import Tensor
 
-Proposal = Literal["chain", "iid", "without_replacement", "deterministic"]
-PROPOSALS: tuple[Proposal, ...] = ("chain", "iid", "without_replacement", "deterministic")
+Proposal = Literal["chain", "coupled", "iid", "without_replacement", "deterministic"]
+PROPOSALS: tuple[Proposal, ...] = ("chain", "coupled", "iid", "without_replacement", "deterministic")
 
 
 @dataclass(frozen=True, slots=True)

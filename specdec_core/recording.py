@@ -41,15 +41,20 @@ def probs_of_drafts(draft: Draft, target_probs: Float[Tensor, "rows vocab"]) -> 
     return tuple(float(target_probs[parent + 1, token]) for parent, token in zip(draft.tree.parents, draft.tokens))
 
 
-def slot_tops(draft: Draft, target_probs: Float[Tensor, "rows vocab"], count: int) -> tuple[SlotTop, ...]:
-    """The `count` most probable tokens of p, q and residual: a slot a drafted node, then the bonus slot."""
+def slot_tops(draft: Draft, target_probs: Float[Tensor, "rows vocab"], end: int, count: int) -> tuple[SlotTop, ...]:
+    """The `count` most probable tokens of p, q and residual: a slot a drafted node, then the bonus slot.
+
+    The bonus slot follows the node where the walk ended (`end`, -1: the pending token) if nothing was drafted there,
+    else the last node.
+    """
     slots = []
     for node, (parent, token) in enumerate(zip(draft.tree.parents, draft.tokens)):
         p = target_probs[parent + 1]
         q = None if draft.draft_probs is None else draft.draft_probs[node]
         rest = residual_of_one_hot(p, token) if q is None else residual(p, q)
         slots.append(SlotTop(_top(p, count), None if q is None else _top(q, count), _top(rest, count)))
-    return (*slots, SlotTop(_top(target_probs[-1], count), None, None))
+    bonus_row = len(draft.tree) if draft.tree.children(end) else end + 1
+    return (*slots, SlotTop(_top(target_probs[bonus_row], count), None, None))
 
 
 def _top(law: Tensor, count: int) -> TopTokens:

@@ -157,6 +157,9 @@ class Session:
     ) -> Round:
         was_cut = len(emitted) <= verdict.num_accepted
         num_accepted = min(verdict.num_accepted, len(emitted))
+        end = verdict.path[-1] if verdict.path else -1
+        # the walk ended here: at a node with children a draft was judged and refused
+        has_children = bool(draft.tree.children(end))
         q = draft.draft_probs
         return Round(
             index=len(self.trace.rounds),
@@ -168,7 +171,7 @@ class Session:
             draft_probs=None if q is None else tuple(float(q[n, token]) for n, token in enumerate(draft.tokens)),
             uniforms=uniforms,
             num_accepted=num_accepted,
-            num_tested=num_accepted if was_cut else min(num_accepted + 1, max(draft.tree.depths, default=0)),
+            num_tested=num_accepted + (not was_cut and has_children),
             path=verdict.path[:num_accepted],
             next_token=None if was_cut else verdict.next_token,
             kind=round_kind(draft, verdict, was_cut),
@@ -176,7 +179,7 @@ class Session:
             target_rows=len(self._cache),
             draft_rows=None if self._drafter is None else self._drafter.cache_rows,
             block_table=None,
-            top=slot_tops(draft, target_probs, self._record_top) if self._record_top else None,
+            top=slot_tops(draft, target_probs, end, self._record_top) if self._record_top else None,
             t_draft_s=clock.drafted - clock.start,
             t_verify_s=clock.verified - clock.drafted,
             t_host_s=time.perf_counter() - clock.verified,

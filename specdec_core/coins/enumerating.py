@@ -42,6 +42,10 @@ class EnumeratingCoins:
         self.events.append(Event(purpose, node, None))
         return self._choose([(index, weight / total) for index, weight in enumerate(exact)])
 
+    def coupled(self) -> "EnumeratingCoins":
+        """Refused: only the noise is shared by the sides, and a branch knows answers, not noise."""
+        raise ValueError("coupled draws cannot be enumerated; match verification has the same law for every draft")
+
     def _choose(self, options: list[tuple[int, Fraction]]) -> int:
         options = [option for option in options if option[1] > 0]
         level = len(self._options)

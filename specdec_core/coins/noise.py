@@ -117,6 +117,10 @@ class RoundCoins:
             return int(indices[0])
         return int(indices[np.argmin(key.exponentials(indices.astype(np.uint32)) / values)])
 
+    def coupled(self) -> "RoundCoins":
+        """The coins of this round for the draft's side of a coupling."""
+        return RoundCoins(*self._round)
+
     def _key(self, node: int, purpose: Purpose) -> NoiseKey:
         if (purpose, node) in self._asked:
             raise ValueError(

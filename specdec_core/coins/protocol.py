@@ -55,6 +55,14 @@ class Coins(Protocol):
         """
         ...
 
+    def coupled(self) -> "Coins":
+        """The same noise again, for the draft's side of a coupling: only `sample` draws may be read twice, once a side.
+
+        Raises:
+            ValueError: coins that cannot give the same answer twice.
+        """
+        ...
+
 
 class CoinSource(Protocol):
     """Hands out the coins of each round."""

@@ -52,6 +52,10 @@ class ScriptedCoins:
         """The index the next uniform selects by inverse CDF."""
         return inverse_cdf(weights, self._next(purpose, node))
 
+    def coupled(self) -> "ScriptedCoins":
+        """Refused: a script has no keys."""
+        raise ValueError("scripted coins have no keys, so two sides cannot read the same noise; use PhiloxCoins")
+
     def _next(self, purpose: Purpose, node: int) -> float:
         if len(self.used) == len(self._uniforms):
             raise ValueError(f"the script has {len(self._uniforms)} uniforms and all are used; give it more")

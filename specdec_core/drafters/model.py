@@ -19,16 +19,19 @@ class ModelDrafter:
 
     `temperature` replaces the request's for drafting alone: q changes, the output law does not. Its cache
     always holds a prefix of the sequence: after a full acceptance it is a row short (the last draft was
-    sampled, never fed), and the next round feeds two tokens.
+    sampled, never fed), and the next round feeds two tokens. With `coupled` a draft is drawn with the noise that
+    the target's own draw of that position will read (Gumbel coupling): for rule `match` only, which keeps it more
+    often then; any other rule would be biased.
     """
 
-    proposal: Proposal = "chain"
-
-    def __init__(self, model: LanguageModel, *, temperature: float | None = None, name: str = "model") -> None:
+    def __init__(
+        self, model: LanguageModel, *, temperature: float | None = None, coupled: bool = False, name: str = "model"
+    ) -> None:
         if temperature is not None:
             SamplingParams(temperature=temperature)
         self.model = model
         self.temperature = temperature
+        self.proposal: Proposal = "coupled" if coupled else "chain"
         self.name = name
         self.vocab_size: int | None = model.vocab_size
         self.max_length: int | None = model.max_length
@@ -55,6 +58,7 @@ class ModelDrafter:
         feed = list(context.tokens[len(self._cache) :])
         tokens: list[int] = []
         laws: list[Tensor] = []
+        noise, purpose = (coins.coupled(), "sample") if self.proposal == "coupled" else (coins, "draft")
         while len(tokens) < budget:
             fed = torch.tensor(feed, dtype=torch.long, device=self.model.device)
             logits = self.model.forward(fed, cache=self._cache, last_only=True).logits
@@ -63,7 +67,7 @@ class ModelDrafter:
             if not may_continue(len(tokens), law):
                 break
             laws.append(law)
-            tokens.append(coins.draw(law, node=len(tokens), purpose="draft"))
+            tokens.append(noise.draw(law, node=len(tokens), purpose=purpose))
             feed = tokens[-1:]
         self._drafted = len(tokens)
         return Draft(DraftTree.chain(tokens), torch.stack(laws), self.proposal) if tokens else Draft.empty()

@@ -107,7 +107,7 @@ RULES: dict[str, Rule] = {
         verify=verify_match,
         lossless=True,
         needs_draft_probs=False,
-        proposals=("chain", "deterministic"),
+        proposals=("chain", "coupled", "deterministic"),
         takes_tree=False,
         source="sampling and comparing, as llama.cpp does; coupling: Daliri et al. 2408.07978",
     ),
