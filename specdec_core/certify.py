@@ -14,7 +14,7 @@ from typing import Any
 from specdec_core.engine import Engine
 from specdec_core.goodness import Fit, fit, power, samples_needed
 from specdec_core.memo import MemoisedModel
-from specdec_core.partition import Partition, partitions
+from specdec_core.partition import LEAST_EXPECTED, LEAST_PROBABLE, Partition, partitions
 from specdec_core.trace import Trace
 from specdec_core.warp import SamplingParams
 
@@ -73,6 +73,11 @@ class Certificate:
         return self.p_value >= self.level
 
     @property
+    def conclusive(self) -> bool:
+        """Whether a pass means something: the stated bias would more likely than not have been caught."""
+        return self.power >= 0.5
+
+    @property
     def uncovered(self) -> tuple[str, ...]:
         """Events a certificate should have seen and did not."""
         return tuple(name for name in ("recovered", "bonus", "second_round") if not self.coverage.get(name))
@@ -86,6 +91,11 @@ class Certificate:
                 f"NOT the target's law: the joint law of {worst.label} differs "
                 f"(p = {self.p_value:.2g} after {len(self.tests)} tests, n = {self.n}, seed {self.seed})."
             )
+        if not self.conclusive:
+            return (
+                f"No verdict: nothing was found, but with n = {self.n} a distance of {self.bias:g} would be caught "
+                f"with probability {self.power:.3f} only. Take more samples."
+            )
         gaps = f" Not exercised: {', '.join(self.uncovered)}." if self.uncovered else ""
         return (
             f"Indistinguishable from the target's law over the first {self.tests[-1].positions[-1]} tokens: "
@@ -95,8 +105,8 @@ class Certificate:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, with `passed` and `sentence`."""
-        return {**asdict(self), "passed": self.passed, "sentence": self.sentence}
+        """Plain data, with `passed`, `conclusive` and `sentence`."""
+        return {**asdict(self), "passed": self.passed, "conclusive": self.conclusive, "sentence": self.sentence}
 
 
 def certify(
@@ -128,16 +138,17 @@ def certify(
     Raises:
         ValueError: greedy parameters (compare tokens instead: `certify_greedy`), or arguments out of range.
     """
-    if params.is_greedy:
-        raise ValueError("params is greedy; its law is one text - use certify_greedy, which compares tokens")
-    if not 0 <= gamma <= MAX_GAMMA or (n is not None and n < 1):
-        raise ValueError(f"gamma is {gamma} and n is {n}; expected gamma in 0..{MAX_GAMMA} and n at least 1")
+    _check_arguments(params, gamma, n, bias=bias, wanted_power=wanted_power, level=level)
     params = replace(params, seed=seed, stop=())
     horizon = gamma + 4
     oracle = oracle or MemoisedModel(engine.target, capacity=len(prompt) + horizon)
-    parts = partitions(oracle, tuple(prompt), params, horizon, max_cells)
+    parts = partitions(oracle, tuple(prompt), params, horizon, max_cells, least=_least_probable(n))
     share = level / len(parts)
-    n = n or max(samples_needed(part.cells - 1, bias, share, wanted_power) for part in parts)
+    if n is None:
+        n = max(samples_needed(part.cells - 1, bias, share, wanted_power) for part in parts)
+        if n * LEAST_PROBABLE < LEAST_EXPECTED:
+            parts = partitions(oracle, tuple(prompt), params, horizon, max_cells, least=_least_probable(n))
+            share = level / len(parts)
     samples, coverage = _sample(engine, prompt, params, horizon, n, progress)
     tests = tuple(_test(part, samples, share) for part in parts)
     return Certificate(
@@ -157,6 +168,20 @@ def certify(
             "params": params.to_dict(),
         },
     )
+
+
+def _check_arguments(params: SamplingParams, gamma: int, n: int | None, **chances: float) -> None:
+    if params.is_greedy:
+        raise ValueError("params is greedy; its law is one text - use certify_greedy, which compares tokens")
+    if not 0 <= gamma <= MAX_GAMMA or (n is not None and n < 1):
+        raise ValueError(f"gamma is {gamma} and n is {n}; expected gamma in 0..{MAX_GAMMA} and n at least 1")
+    for name, value in chances.items():
+        if not 0 < value < 1:
+            raise ValueError(f"{name} is {value:g}; expected a number between 0 and 1")
+
+
+def _least_probable(n: int | None) -> float:
+    return LEAST_PROBABLE if n is None else max(LEAST_PROBABLE, LEAST_EXPECTED / n)
 
 
 def _sample(

@@ -52,6 +52,13 @@ class Engine:
             if rule not in RULES:
                 raise ValueError(f"rule is {rule!r}; expected one of {', '.join(RULES)}")
             rule = RULES[rule]
+        if drafter is not None and not hasattr(drafter, "propose"):
+            raise ValueError(
+                f"drafter is a {type(drafter).__name__}; expected a drafter - wrap a model as ModelDrafter(model), and "
+                "give gamma as the controller"
+            )
+        if not isinstance(rule, Rule):
+            raise ValueError(f"rule is {rule!r}; expected a name or a Rule (gamma is the fourth argument, controller)")
         if drafter is not None and drafter.proposal not in rule.proposals:
             raise ValueError(
                 f"rule {rule.name!r} does not take {drafter.proposal!r} drafts (drafter {drafter.name!r}); "
@@ -118,7 +125,9 @@ class Engine:
         An interrupt inside a step passes through to the caller; the stream keeps every finished round and ends
         there. A drafter serves one request at a time, so a newer stream of the engine ends an older one.
         """
-        params = params or SamplingParams()
+        params = SamplingParams() if params is None else params
+        if not isinstance(params, SamplingParams):
+            raise ValueError(f"params is {params!r}; expected SamplingParams(temperature=..., ...)")
         self._check_request(prompt, max_new_tokens)
         if self.rule.greedy_only and not params.is_greedy:
             raise ValueError(

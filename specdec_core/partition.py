@@ -16,7 +16,10 @@ from specdec_core.memo import MemoisedModel
 from specdec_core.warp import SamplingParams
 
 Tokens = tuple[int, ...]
-_LEAST_PROBABLE = 0.004
+LEAST_PROBABLE = 0.004
+LEAST_EXPECTED = 10
+"""Samples a cell should expect: below about 5 the chi-square approximation gives false alarms."""
+
 _MAX_HISTORIES = 600
 
 
@@ -43,9 +46,17 @@ class Partition:
 
 
 def partitions(
-    oracle: MemoisedModel, prompt: Tokens, params: SamplingParams, horizon: int, max_cells: int
+    oracle: MemoisedModel,
+    prompt: Tokens,
+    params: SamplingParams,
+    horizon: int,
+    max_cells: int,
+    *,
+    least: float = LEAST_PROBABLE,
 ) -> list[Partition]:
     """The partitions of the first `horizon` tokens that have at least two cells, by last position.
+
+    No cell is less probable than `least`.
 
     Raises:
         ValueError: a horizon below 1, fewer than two cells allowed, or a law that leaves nothing to test.
@@ -57,14 +68,14 @@ def partitions(
     for last in range(1, horizon + 1):
         oracle.prefetch([prompt + history for history in histories])
         joint = _extend(oracle, prompt, params, histories)
-        found.append(_leading(last, joint, max_cells))
+        found.append(_leading(last, joint, max_cells, least))
         if last > 2:
-            found += [_pair(first, last, joint, max_cells) for first in range(1, last)]
+            found += [_pair(first, last, joint, max_cells, least) for first in range(1, last)]
         histories = dict(sorted(joint.items(), key=_by_mass)[:_MAX_HISTORIES])
     found = [part for part in found if part.cells >= 2]
     if not found:
         raise ValueError(
-            "params leave one continuation of any weight; raise temperature or top_k to have a law to test"
+            "params leave one continuation of any weight (or n is too small); raise temperature or top_k, or n"
         )
     return found
 
@@ -73,31 +84,35 @@ def _by_mass(item: tuple[Tokens, float]) -> tuple[float, Tokens]:
     return -item[1], item[0]
 
 
-def _leading(last: int, joint: dict[Tokens, float], max_cells: int) -> Partition:
+def _leading(last: int, joint: dict[Tokens, float], max_cells: int, least: float) -> Partition:
     """Single continuations of weight, up to half the cells; the others by their last token."""
     ranked = sorted(joint.items(), key=_by_mass)[: max_cells // 2]
-    single = {continuation for continuation, mass in ranked if mass >= _LEAST_PROBABLE}
+    single = {continuation for continuation, mass in ranked if mass >= least}
     return _grouped(
-        tuple(range(1, last + 1)), joint, lambda tokens: tokens if tokens in single else tokens[-1], max_cells
+        tuple(range(1, last + 1)), joint, lambda tokens: tokens if tokens in single else tokens[-1], max_cells, least
     )
 
 
-def _pair(first: int, last: int, joint: dict[Tokens, float], max_cells: int) -> Partition:
+def _pair(first: int, last: int, joint: dict[Tokens, float], max_cells: int, least: float) -> Partition:
     """A cell a pair of values of the tokens at two positions."""
-    return _grouped((first, last), joint, lambda tokens: (tokens[first - 1], tokens[-1]), max_cells)
+    return _grouped((first, last), joint, lambda tokens: (tokens[first - 1], tokens[-1]), max_cells, least)
 
 
 def _grouped(
-    positions: tuple[int, ...], joint: dict[Tokens, float], key: Callable[[Tokens], Hashable], max_cells: int
+    positions: tuple[int, ...],
+    joint: dict[Tokens, float],
+    key: Callable[[Tokens], Hashable],
+    max_cells: int,
+    least: float,
 ) -> Partition:
     """The heaviest groups of equal `key` become cells; the last cell takes all the rest."""
     masses: dict[Hashable, float] = {}
     for continuation, mass in joint.items():
         masses[key(continuation)] = masses.get(key(continuation), 0.0) + mass
     heaviest = sorted(masses, key=lambda group: -masses[group])[: max_cells - 1]
-    groups = [group for group in heaviest if masses[group] >= _LEAST_PROBABLE]
+    groups = [group for group in heaviest if masses[group] >= least]
     rest = max(0.0, 1.0 - sum(masses[group] for group in groups))
-    if rest < _LEAST_PROBABLE and groups:
+    while rest < least and groups:
         # too small a cell of its own: the lightest group joins the rest
         rest += masses[groups.pop()]
     cell_of = {group: cell for cell, group in enumerate(groups)}

@@ -9,6 +9,8 @@ import json
 from pathlib import Path
 from typing import Any, Literal
 
+from specdec_core.whole_file import write_whole
+
 RoundKind = Literal["recovered", "bonus", "plain", "stopped"]
 FinishReason = Literal["length", "stop", "interrupted"]
 SCHEMA = "specdec.trace"
@@ -119,16 +121,9 @@ class Trace:
         return json.dumps(self.to_dict(), ensure_ascii=False)
 
     def save(self, path: str | Path) -> Path:
-        """Writes the JSON beside `path` first and then renames it: a stop leaves no half-written file."""
-        path = Path(path)
-        partial = path.with_name(path.name + ".part")
-        text = self.to_json()
-        try:
-            partial.write_text(text, encoding="utf-8")
-            partial.replace(path)
-        finally:
-            partial.unlink(missing_ok=True)
-        return path
+        """Writes the JSON whole or not at all; see `write_whole` for what it refuses."""
+        write_whole(path, self.to_json())
+        return Path(path)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "Trace":

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 import math
+import numbers as numbers_abc
 from typing import Any
 
 from jaxtyping import Float
@@ -42,6 +43,7 @@ class SamplingParams:
     stop: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
+        self._check_kinds()
         checks = {
             "temperature": (self.temperature >= 0, "at least 0"),
             "top_k": (self.top_k >= 0, "at least 0 (0 keeps all)"),
@@ -55,6 +57,22 @@ class SamplingParams:
             value = getattr(self, name)
             if not (holds and math.isfinite(value)):
                 raise ValueError(f"{name} is {value}; expected a finite number {expected}")
+
+    def _check_kinds(self) -> None:
+        numbers = ("temperature", "top_p", "min_p", "repetition_penalty", "frequency_penalty", "presence_penalty")
+        for name in numbers:
+            if not isinstance(getattr(self, name), numbers_abc.Real):
+                raise ValueError(f"{name} is {getattr(self, name)!r}; expected a number")
+        for name, value in (("top_k", self.top_k), ("seed", 0 if self.seed is None else self.seed)):
+            if not isinstance(value, numbers_abc.Integral):
+                raise ValueError(f"{name} is {value!r}; expected a whole number")
+        if not isinstance(self.logit_bias, Mapping) or not all(
+            isinstance(token, numbers_abc.Integral) and isinstance(bias, numbers_abc.Real)
+            for token, bias in self.logit_bias.items()
+        ):
+            raise ValueError(f"logit_bias is {self.logit_bias!r}; expected a mapping from token ids to numbers")
+        if not isinstance(self.stop, Sequence) or not all(isinstance(t, numbers_abc.Integral) for t in self.stop):
+            raise ValueError(f"stop is {self.stop!r}; expected token ids, for example tokenizer.eos_ids")
 
     @property
     def is_greedy(self) -> bool:

@@ -43,7 +43,7 @@ if __version__ != MADE_FOR:
 # ## 1. A model and your prompt
 #
 # SmolLM2 is a real chat model with 135 million weights, small enough for a laptop. Its draft here is the model itself
-# without its last layers: cheap to get and rather bad, which makes for an instructive theatre.
+# with six of its thirty layers left out: cheap to get and rather bad, which makes for an instructive theatre.
 
 # %%
 from specdec_core.models import find_smollm2, load_pair

@@ -166,8 +166,10 @@ class HFTokenizer:
 
     def decode(self, ids: Sequence[int]) -> str:
         """Text of the ids, special tokens left out. A U+FFFD at the end counts as an unfinished character."""
-        check_ids(ids, self.vocab_size)
-        text = self._hf.decode(list(ids), skip_special_tokens=True, clean_up_tokenization_spaces=False)
+        # a model's vocabulary may be padded past the tokenizer's; such ids stand for nothing
+        known = [token_id for token_id in ids if token_id < self.vocab_size]
+        check_ids(known, self.vocab_size)
+        text = self._hf.decode(known, skip_special_tokens=True, clean_up_tokenization_spaces=False)
         return text.rstrip("\ufffd")
 
     def chat(self, prompt: str, system: str | None = None) -> list[int]:
@@ -186,7 +188,9 @@ class HFTokenizer:
         return self._template_ids(messages)
 
     def token(self, token_id: int) -> str:
-        """One id in printable form."""
+        """One id in printable form; an id of the model that the tokenizer does not have shows its number."""
+        if token_id >= self.vocab_size:
+            return f"<unused {token_id}>"
         check_ids([token_id], self.vocab_size)
         piece = self.piece(token_id)
         if token_id in self._hf.all_special_ids:

@@ -2,12 +2,27 @@
 
 from collections.abc import Sequence
 
+import torch
+from torch import Tensor
+
 from specdec_core.draft import DraftTree
 from specdec_core.residual import Law, one_hot
 
+_SUM_SLACK = 0.02
+"""How far the sum of a float law may be from 1: rows of bfloat16 probabilities are off by up to a percent."""
 
-def check_chain(draft_tokens: Sequence[int], draft_probs: Sequence[Law] | None, target_probs: Sequence[Law]) -> None:
-    """ValueError unless K drafts come with K draft laws (or None) and K + 1 target laws of one vocabulary."""
+
+def check_chain(
+    draft_tokens: Sequence[int],
+    draft_probs: Sequence[Law] | None,
+    target_probs: Sequence[Law],
+    *,
+    are_laws: bool = True,
+) -> None:
+    """ValueError unless K drafts come with K draft laws (or None) and K + 1 target laws of one vocabulary.
+
+    With `are_laws` every row must be a law: finite, not negative, summing to 1 (logits are not).
+    """
     drafted = len(draft_tokens)
     if len(target_probs) != drafted + 1:
         raise ValueError(
@@ -26,6 +41,11 @@ def check_chain(draft_tokens: Sequence[int], draft_probs: Sequence[Law] | None, 
                 raise ValueError(
                     f"{name}[{row}] has vocab {len(law)}, target_probs[0] has {vocab}; pad with zeros or map first"
                 )
+            if are_laws and not _is_law(law):
+                raise ValueError(
+                    f"{name}[{row}] is no law: probabilities are finite, not negative and sum to 1 - give the softmax "
+                    "of the logits after temperature, top-k and top-p, not logits"
+                )
     for index, token in enumerate(draft_tokens):
         if not 0 <= token < vocab:
             raise ValueError(f"draft_tokens[{index}] is {token}; the vocabulary has ids 0..{vocab - 1}")
@@ -41,3 +61,11 @@ def draft_laws(
 def check_tree(tree: DraftTree, draft_probs: Sequence[Law] | None, target_probs: Sequence[Law]) -> None:
     """ValueError unless N nodes come with N draft laws (or None) and N + 1 target laws of one vocabulary."""
     check_chain(tree.tokens, draft_probs, target_probs)
+
+
+def _is_law(law: Law) -> bool:
+    if isinstance(law, Tensor):
+        # NaN fails both comparisons
+        total = float(law.sum(dtype=torch.float32))
+        return abs(total - 1) <= _SUM_SLACK and float(law.min()) >= 0
+    return min(law) >= 0 and abs(sum(law) - 1) <= _SUM_SLACK

@@ -36,7 +36,7 @@ def verify_greedy(
 
     Source: the temperature-0 case of Leviathan et al. 2211.17192, section 2.2.
     """
-    check_chain(draft_tokens, None, target_probs)
+    check_chain(draft_tokens, None, target_probs, are_laws=False)
     for i, token in enumerate(draft_tokens):
         best = argmax(target_probs[i])
         if token != best:

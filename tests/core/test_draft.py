@@ -88,7 +88,7 @@ def test_a_sampled_draft_carries_a_law_for_each_node(proposal) -> None:
 
 
 def test_an_unknown_proposal_is_refused() -> None:
-    with pytest.raises(ValueError, match="proposal is 'beam'; expected one of chain, iid"):
+    with pytest.raises(ValueError, match="proposal is 'beam'; expected one of chain, coupled, iid"):
         Draft(CHAIN, LAWS, "beam")  # pyright: ignore[reportArgumentType]
 
 

@@ -103,14 +103,25 @@ def test_draft_tokens_outside_the_vocabulary_are_refused(rule, token: int) -> No
 
 def test_a_law_with_nan_is_refused_by_each_rule() -> None:
     bad = torch.tensor([[float("nan"), 0.5], [0.5, 0.5]])
-    with pytest.raises(ValueError, match="token 0 has mass nan"):
+    with pytest.raises(ValueError, match=r"target_probs\[0\] is no law"):
         verify_chain([0], None, bad, ScriptedCoins([0.1] * 4))
-    with pytest.raises(ValueError, match=r"weights\[0\] is nan"):
+    with pytest.raises(ValueError, match=r"target_probs\[1\] is no law"):
         verify_chain([0], None, bad.flip(0), ScriptedCoins([0.1] * 4))
     with pytest.raises(ValueError, match="NaN"):
         verify_greedy([0], None, bad)
     with pytest.raises(ValueError, match="NaN"):
         verify_greedy([0], None, bad.flip(0))
+
+
+@pytest.mark.parametrize("rows", [[[5.0, 1.0], [0.5, 0.5]], [[0.5, 0.5], [-0.5, 1.5]], [[0.3, 0.3], [0.5, 0.5]]])
+def test_logits_in_place_of_laws_are_refused(rows) -> None:
+    """Positive logits used to accept every draft in silence."""
+    with pytest.raises(ValueError, match="is no law"):
+        verify_chain([0], None, torch.tensor(rows), ScriptedCoins([0.1] * 4))
+    with pytest.raises(ValueError, match=r"draft_probs\[0\] is no law"):
+        verify_chain([0], torch.tensor([[2.0, 3.0]]), torch.full((2, 2), 0.5), ScriptedCoins([0.1] * 4))
+    low = torch.softmax(torch.randn(2, 50_000, generator=torch.Generator().manual_seed(0)), dim=-1).bfloat16()
+    verify_chain([0], None, low, ScriptedCoins([0.1] * 4))
 
 
 @pytest.mark.parametrize("name", RULES)

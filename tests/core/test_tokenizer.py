@@ -146,8 +146,11 @@ def test_hf_wrapper_agrees(own: GGUFTokenizer, oracle: Any) -> None:
     assert wrapped.vocab_size == own.vocab_size == 49152
     assert own.eos_ids == (2, 0)
     assert wrapped.eos_ids[-2:] == (2, 0)  # before them whatever end token that release finds in the file
-    with pytest.raises(ValueError, match=r"token id 49152 is outside the vocabulary; expected 0\.\.49151"):
-        wrapped.decode([49152])
+    # a model's vocabulary may be padded past the tokenizer's: such an id stands for nothing and must not stop a text
+    assert wrapped.decode([*ids, 49152]) == text
+    assert wrapped.token(49152) == "<unused 49152>"
+    with pytest.raises(ValueError, match=r"token id -1 is outside the vocabulary; expected 0\.\.49151"):
+        wrapped.decode([-1])
 
 
 def test_an_incomplete_tail_is_left_out(own: GGUFTokenizer) -> None:

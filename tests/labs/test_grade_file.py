@@ -165,7 +165,7 @@ def test_command_writes_json_and_junit_and_returns_a_code(tmp_path: Path, capsys
     assert json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))["ok"] is True
     assert ElementTree.parse(tmp_path / "out.xml").getroot().get("tests") == "9"
     assert grade_command(write(folder, "residual = 3"), "E01") == 1
-    with pytest.raises(ValueError, match="existing folder"):
+    with pytest.raises(ValueError, match="its folder does not exist"):
         grade_command(good, "E01", json_path=tmp_path / "nowhere" / "out.json")
     with pytest.raises(ValueError, match="expected a form like E01"):
         grade_command(write(tmp_path, SOLUTION))

@@ -32,7 +32,10 @@ PromptFile = Annotated[str | None, typer.Option("--file", help="Read the prompt 
 DraftTemperature = Annotated[
     float | None, typer.Option(help="Another temperature for drafting alone; q changes, the output's law does not.")
 ]
-RuleName = Annotated[str, typer.Option("--rule", help="Verification rule: chain, or greedy (temperature 0 only).")]
+RuleName = Annotated[
+    str,
+    typer.Option("--rule", help="A rule of docs/rules.md: chain, block, match, greedy, ..."),
+]
 TopP = Annotated[float, typer.Option(help="Keep the most probable tokens up to this mass.")]
 Seed = Annotated[int, typer.Option(help="Seed of all noise.")]
 Device = Annotated[str, typer.Option(help="cpu, cuda or auto.")]

@@ -20,7 +20,7 @@ def explained(command: Callable[P, R]) -> Callable[P, R]:
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
             return command(*args, **kwargs)
-        except (ValueError, FileNotFoundError, PermissionError) as error:
+        except (ValueError, OSError) as error:
             typer.echo(f"specdec: {error}", err=True)
             raise typer.Exit(2) from error
         except KeyboardInterrupt as error:

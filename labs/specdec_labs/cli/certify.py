@@ -93,7 +93,7 @@ def run_certify(options: CertifyOptions, console: Console) -> int:
     if options.json is not None:
         write_json(options.json, {**certificate.to_dict(), "pair": pair.name, "memo": options.memo})
         console.print(f"written to {options.json}", style="dim")
-    return 0 if certificate.passed else 1
+    return 0 if certificate.passed and certificate.conclusive else 1
 
 
 def _certify(

@@ -6,17 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from specdec_core.hardware import describe_hardware
+from specdec_core.whole_file import write_whole
 
 
 def write_json(path: Path, data: dict[str, Any]) -> None:
     """Writes the data with the hardware, in one move; an infinite number becomes a string, which JSON can hold."""
     data = {**data, "hardware": describe_hardware()}
-    partial = path.with_name(path.name + ".part")
-    try:
-        partial.write_text(json.dumps(_finite(data), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
+    write_whole(path, json.dumps(_finite(data), indent=1, ensure_ascii=False) + "\n")
 
 
 def _finite(value: Any) -> Any:

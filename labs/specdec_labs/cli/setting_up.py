@@ -14,6 +14,7 @@ from specdec_core.models.pairs import SMOLLM2_INSTALL, Pair, find_smollm2, load_
 from specdec_core.models.protocol import LanguageModel
 from specdec_core.rules import RULES
 from specdec_core.warp import SamplingParams
+from specdec_core.whole_file import check_destination
 
 DRAFTERS = ("ngram", "model", "none")
 
@@ -55,11 +56,9 @@ def check_output(path: Path | None) -> None:
     """ValueError unless a file can be written at `path`."""
     if path is None:
         return
-    folder = path.resolve().parent
-    if path.is_dir() or not folder.is_dir() or not os.access(folder, os.W_OK):
-        raise ValueError(
-            f"cannot write --json {str(path)!r}; give a file in a folder that exists and is yours to write"
-        )
+    folder = check_destination(path).parent
+    if not os.access(folder, os.W_OK):
+        raise ValueError(f"cannot write {str(path)!r}; its folder is not yours to write - name another")
 
 
 def choose_pair(name: str | None, console: Console) -> str:
@@ -85,6 +84,8 @@ def use_threads(threads: int | None) -> None:
     two-processor machine several times slower than a single thread.
     """
     if threads is not None:
+        if threads > 4 * (os.cpu_count() or 1):
+            raise ValueError(f"threads is {threads}; this machine has {os.cpu_count()} processors")
         torch.set_num_threads(threads)
     elif "OMP_NUM_THREADS" not in os.environ:
         torch.set_num_threads(max(1, (os.cpu_count() or 1) // 2))
@@ -107,8 +108,8 @@ def prompt_ids(pair: Pair, text: str | None) -> tuple[str, list[int]]:
 
 
 def default_drafter(pair_name: str) -> str:
-    """Prompt lookup for text; the toy pair's digits have no phrases to look up, so its draft model."""
-    return "model" if pair_name == "toy" else "ngram"
+    """Prompt lookup, but the draft model where one was named, and for the toy pair, whose digits repeat nothing."""
+    return "model" if pair_name == "toy" or "," in pair_name else "ngram"
 
 
 def check_drafting(drafter: str, draft_temperature: float | None, gamma: int, rule: str) -> None:

@@ -4,6 +4,7 @@ import json
 import os
 from pathlib import Path
 
+from specdec_core.whole_file import check_destination, write_whole
 from specdec_labs.exercises import start_exercise
 from specdec_labs.grade import grade_file, hints_used
 from specdec_labs.grade.isolated import TIMEOUT_S
@@ -53,18 +54,17 @@ def grade_command(
     Raises:
         ValueError: an unknown exercise, no such file, or a folder to write into that does not exist.
     """
-    outputs = [Path(output) for output in (json_path, junit_path) if output is not None]
-    for output in outputs:
-        if output.is_dir() or not output.resolve().parent.is_dir():
-            raise ValueError(f"cannot write the report to {str(output)!r}; give a file in an existing folder")
+    outputs = [check_destination(output) for output in (json_path, junit_path) if output is not None]
+    if len({Path(path).resolve(), *outputs}) != 1 + len(outputs):
+        raise ValueError("the graded file, --json and --junit must be different files; nothing was written")
     chosen = exercise_id if exercise_id is not None else Path(path).resolve().parent.name
     report = grade_file(path, chosen, timeout_s, hidden_seed)
     print(report)
     _print_hints_used(report.exercise_id)
     if json_path is not None:
-        _write(Path(json_path), json.dumps(report.to_dict(), indent=1, ensure_ascii=False) + "\n")
+        write_whole(json_path, json.dumps(report.to_dict(), indent=1, ensure_ascii=False) + "\n")
     if junit_path is not None:
-        _write(Path(junit_path), report.to_junit())
+        write_whole(junit_path, report.to_junit())
     return 0 if report.ok else 1
 
 
@@ -75,12 +75,6 @@ def _print_hints_used(exercise_id: str) -> None:
         return
     if used:
         print(f"Hints used: {used} (nothing is deducted)")
-
-
-def _write(path: Path, text: str) -> None:
-    partial = path.with_name(path.name + ".part")
-    partial.write_text(text, encoding="utf-8")
-    partial.replace(path)
 
 
 def _short(path: Path) -> str:
