@@ -53,6 +53,11 @@ class ModelDrafter:
         """Up to `budget` tokens, each drawn from the law of its slot (kept as `draft_probs`)."""
         if self._cache is None:
             raise ValueError("the drafter has no request; call start(capacity) before propose")
+        if len(self._cache) >= len(context.tokens):
+            raise ValueError(
+                f"the drafter's cache holds {len(self._cache)} rows for {len(context.tokens)} tokens: it serves "
+                "another request; give each engine that runs at the same time a drafter of its own"
+            )
         params = context.params if self.temperature is None else replace(context.params, temperature=self.temperature)
         self._context_length, self._drafted = len(context.tokens), 0
         feed = list(context.tokens[len(self._cache) :])

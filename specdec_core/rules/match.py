@@ -14,9 +14,9 @@ def verify_match(
     """Keeps drafts while they equal the target's own draw; whatever is emitted *is* a draw from p, for any draft.
 
     The law is the target's because only the target's draws are emitted, however the drafts were made - `draft_probs`
-    is not read. Each draw is keyed by its position in the text (`sample`), so that the text for a seed does not
-    depend on speculation at all. A drafter that draws with the same noise (Gumbel coupling) is kept with probability
-    sum_i 1 / sum_j max(p_j/p_i, q_j/q_i); one with noise of its own with sum p q.
+    is not read. Each draw is keyed by its position in the text (`sample`), so that under this rule the text for a seed
+    is the same for every drafter and gamma, 0 included. A drafter that draws with the same noise (Gumbel coupling) is
+    kept with probability sum_i 1 / sum_j max(p_j/p_i, q_j/q_i); one with noise of its own with sum p q.
 
     Shapes and errors as in `verify_chain`.
 

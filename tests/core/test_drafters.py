@@ -12,7 +12,7 @@ from specdec_core.draft import Draft
 from specdec_core.drafters import Context, ModelDrafter, NGramDrafter
 from specdec_core.engine import Engine
 from specdec_core.rules import Verdict
-from specdec_core.toy import PrefixModel
+from specdec_core.toy import PrefixModel, toy_pair
 from specdec_core.warp import SamplingParams
 
 
@@ -176,3 +176,17 @@ def test_the_engine_tells_a_drafter_what_became_of_its_draft(spoken_model, fixed
         # the last token of a round is the pending one, a stop token inside the block too
         assert verdict.num_accepted == len(verdict.path) == len(r.emitted) - 1
         assert verdict.next_token == r.emitted[-1]
+
+
+def test_a_drafter_shared_by_two_running_requests_is_refused() -> None:
+    """It used to end in a RuntimeError of torch.stack, or in drafts from the other request's rows."""
+    target, draft = toy_pair()
+    shared = ModelDrafter(draft)
+    greedy = SamplingParams(temperature=0)
+    first, second = (Engine(target, shared, "chain", 4).stream([1, 2, 3], greedy, 20) for _ in range(2))
+    next(first)
+    for _ in range(4):
+        next(second)
+    with pytest.raises(ValueError, match="serves another"):
+        for _ in range(6):
+            next(first)
