@@ -19,14 +19,12 @@ def support(weights: Weights) -> tuple[Int64[ndarray, " support"], Float64[ndarr
     if isinstance(weights, torch.Tensor):
         if weights.ndim != 1:
             raise ValueError(f"weights has shape {tuple(weights.shape)}; expected one dimension, a weight per index")
-        # NaN and negative weights are nonzero, so looking at the nonzero ones alone misses no fault
-        nonzero = weights.detach().nonzero()[:, 0]
-        values = weights.detach()[nonzero].to(device="cpu", dtype=torch.float64).numpy()
-        indices = nonzero.cpu().numpy()
+        dense = weights.detach().cpu().to(torch.float64).numpy()
     else:
         dense = np.asarray([float(weight) for weight in weights], dtype=np.float64)
-        indices = np.flatnonzero(dense)
-        values = dense[indices]
+    # NaN and negative weights are nonzero, so looking at the nonzero ones alone misses no fault
+    indices = np.flatnonzero(dense)
+    values = dense[indices]
     bad = ~(np.isfinite(values) & (values > 0))
     if bad.any():
         place = int(bad.argmax())
