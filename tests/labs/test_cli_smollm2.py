@@ -58,7 +58,8 @@ def test_the_demo_shows_text_table_and_certificate(tmp_path: Path) -> None:
 def test_the_demo_at_a_temperature_states_its_certificate() -> None:
     output = " ".join(specdec("demo", "--temperature", "0.8", "--repeats", "1", "--max-new-tokens", "24").split())
     assert "with top_k 4 (not the whole vocabulary), gamma 1 (not 4), logits remembered" in output
-    assert re.search(r"n = 1000, seed 0; a distance of 0\.15 would be caught with probability 0\.9", output)
+    found = re.search(r"n = 1000, seed 0; a distance of 0\.15 would be caught with probability ([01]\.\d+)", output)
+    assert found and float(found[1]) > 0.95
 
 
 def test_the_layers_of_smollm2_draft_for_the_whole() -> None:
