@@ -9,6 +9,7 @@ from torch import Tensor
 from specdec_core.coins.protocol import Coins
 from specdec_core.draft import DraftTree
 from specdec_core.residual import Law, exact_law, mass
+from specdec_core.rules.checks import check_tree
 from specdec_core.rules.verdict import Verdict
 
 DENOMINATOR = 4096
@@ -29,6 +30,7 @@ def verify_kseq(
 
     Source: SpecTr, Sun et al. 2310.15141, algorithm 3 and theorem 3.
     """
+    check_tree(tree, draft_probs, target_probs)
     p, children = target_probs[0], range(len(tree))
     if any(parent >= 0 for parent in tree.parents):
         raise ValueError(f"parents is {tree.parents}; k-SEQ judges one level, so every parent is -1")

@@ -11,14 +11,15 @@ from specdec_core.residual import Law, mass, residual, residual_of_one_hot
 from specdec_core.rules.checks import check_chain
 from specdec_core.rules.verdict import Verdict
 
-EPSILON = 0.3
-DELTA = 0.09
+EPSILON = 0.09
+DELTA = 0.3
+"""The published defaults (`posterior_threshold`, `posterior_alpha`); delta is the square root of epsilon."""
 
 
 def verify_typical(
     draft_tokens: Sequence[int], draft_probs: Sequence[Law] | None, target_probs: Sequence[Law], coins: Coins
 ) -> Verdict:
-    """Keeps drafts the target finds typical: p(x) > min(0.3, 0.09 exp(-H(p))), entropy H in nats. LOSSY.
+    """Keeps drafts the target finds typical: p(x) > min(0.09, 0.3 exp(-H(p))), entropy H in nats. LOSSY.
 
     The next token is drawn from the target's law. No coin decides over a draft, so a draft's own habits go straight
     into the text: the law is not the target's.

@@ -7,6 +7,7 @@ from fractions import Fraction
 from specdec_core.coins.protocol import Coins
 from specdec_core.draft import DraftTree
 from specdec_core.residual import Law, mass, one_hot, scaled, scaled_excess, without
+from specdec_core.rules.checks import check_tree
 from specdec_core.rules.ratio import capped_ratio
 from specdec_core.rules.verdict import Kind, Verdict
 
@@ -49,6 +50,7 @@ def verify_traversal_without_replacement(
 def _traverse(
     tree: DraftTree, draft_probs: Sequence[Law] | None, target_probs: Sequence[Law], coins: Coins, *, replace: bool
 ) -> Verdict:
+    check_tree(tree, draft_probs, target_probs)
     nodes = {-1: _Node(target_probs[0], 1, None, tree.children(-1))}
     path = [-1]
     while True:

@@ -41,7 +41,6 @@ def verify_tree(
     """
     if method not in _METHODS:
         raise ValueError(f"method is {method!r}; expected one of {', '.join(get_args(TreeMethod))}")
-    check_tree(tree, draft_probs, target_probs)
     return _METHODS[method](tree, draft_probs, target_probs, coins)
 
 
@@ -78,6 +77,7 @@ def verify_target_only(
 
     Source: SpecInfer 2305.09781, section 4.3 (naive sampling); the tree sampler of SGLang at thresholds 1.
     """
+    check_tree(tree, None, target_probs)
     path: list[int] = []
     while True:
         row = path[-1] + 1 if path else 0
@@ -92,6 +92,7 @@ def verify_target_only(
 def _walk(
     tree: DraftTree, draft_probs: Sequence[Law] | None, target_probs: Sequence[Law], coins: Coins, *, replace: bool
 ) -> Verdict:
+    check_tree(tree, draft_probs, target_probs)
     path: list[int] = []
     while True:
         row = path[-1] + 1 if path else 0
