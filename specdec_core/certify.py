@@ -7,106 +7,28 @@ mistakes that only show there - a stale cache row, noise used again - are in rea
 """
 
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import replace
 
+from jaxtyping import Float64
+from numpy import ndarray
+import torch
+
+from specdec_core.certificate import Certificate, PositionTest
+from specdec_core.certify_law import Progress, certify_law
+from specdec_core.certify_plan import MAX_HORIZON, Demand
 from specdec_core.engine import Engine
-from specdec_core.goodness import Fit, fit, power, samples_needed
+from specdec_core.law_memo import RememberedParams
 from specdec_core.memo import MemoisedModel
-from specdec_core.partition import LEAST_EXPECTED, LEAST_PROBABLE, Partition, partitions
+from specdec_core.partition import Tokens
 from specdec_core.trace import Trace
 from specdec_core.warp import SamplingParams
 
-MAX_GAMMA = 16
-"""The tests grow with the square of the span, and a longer one would find nothing but thinner cells."""
+__all__ = ["MAX_GAMMA", "Certificate", "PositionTest", "Progress", "certify"]
 
-Progress = Callable[[int, int], None]
-"""Called with (samples done, samples in all)."""
-
-
-@dataclass(frozen=True, slots=True)
-class PositionTest:
-    """The test of the joint law of the tokens at `positions` (from 1) over `cells` cells."""
-
-    positions: tuple[int, ...]
-    cells: int
-    fit: Fit
-
-    @property
-    def label(self) -> str:
-        """Which tokens, in words."""
-        first, last = self.positions[0], self.positions[-1]
-        if len(self.positions) == 1:
-            return f"token {last}"
-        return f"tokens {first}-{last}" if len(self.positions) == last else f"tokens {first} and {last}"
-
-
-@dataclass(frozen=True, slots=True)
-class Certificate:
-    """The outcome of `certify`, with everything needed to repeat it.
-
-    Attributes:
-        tests: leading tokens and pairs of tokens, see `specdec_core.partition`.
-        n: samples; `seed` with the request index selects the noise of each.
-        bias, power: a law at total variation distance `bias` over a partition is caught with this probability
-            at least (the lowest over the tests).
-        level: false-alarm probability of the whole certificate (Bonferroni over the tests).
-        p_value: smallest p-value times the number of tests, at most 1.
-        coverage: rounds by kind over all samples, and samples with a second round.
-        settings: rule, drafter, controller, prompt and sampling parameters.
-    """
-
-    tests: tuple[PositionTest, ...]
-    n: int
-    seed: int
-    bias: float
-    power: float
-    level: float
-    p_value: float
-    coverage: dict[str, int]
-    settings: dict[str, Any]
-
-    @property
-    def passed(self) -> bool:
-        """Whether no test rejects the target's law."""
-        return self.p_value >= self.level
-
-    @property
-    def conclusive(self) -> bool:
-        """Whether a pass means something: the stated bias would more likely than not have been caught."""
-        return self.power >= 0.5
-
-    @property
-    def uncovered(self) -> tuple[str, ...]:
-        """Events a certificate should have seen and did not."""
-        return tuple(name for name in ("recovered", "bonus", "second_round") if not self.coverage.get(name))
-
-    @property
-    def sentence(self) -> str:
-        """The verdict in words."""
-        worst = min(self.tests, key=lambda test: test.fit.p_value)
-        if not self.passed:
-            return (
-                f"NOT the target's law: the joint law of {worst.label} differs "
-                f"(p = {self.p_value:.2g} after {len(self.tests)} tests, n = {self.n}, seed {self.seed})."
-            )
-        if not self.conclusive:
-            return (
-                f"No verdict: nothing was found, but with n = {self.n} a distance of {self.bias:g} would be caught "
-                f"with probability {self.power:.3f} only. Take more samples."
-            )
-        gaps = f" Not exercised: {', '.join(self.uncovered)}." if self.uncovered else ""
-        return (
-            f"Indistinguishable from the target's law over the first {self.tests[-1].positions[-1]} tokens: "
-            f"p = {self.p_value:.2g}, n = {self.n}, seed {self.seed}; a distance of {self.bias:g} would be caught "
-            f"with probability {self.power:.3f}, and the distance over the partition is at most "
-            f"{max(test.fit.tv_upper for test in self.tests):.3f} (confidence {1 - self.level:.3f}).{gaps}"
-        )
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data, with `passed`, `conclusive` and `sentence`."""
-        return {**asdict(self), "passed": self.passed, "conclusive": self.conclusive, "sentence": self.sentence}
+_BEYOND_GAMMA = 4
+MAX_GAMMA = MAX_HORIZON - _BEYOND_GAMMA
+_BATCH = 50
 
 
 def certify(
@@ -121,6 +43,7 @@ def certify(
     level: float = 1e-3,
     seed: int = 0,
     max_cells: int = 40,
+    sequential: bool = False,
     oracle: MemoisedModel | None = None,
     progress: Progress | None = None,
 ) -> Certificate:
@@ -131,35 +54,39 @@ def certify(
         gamma: the engine's draft length; it sets how many tokens are covered.
         params: stochastic parameters; a small `top_k` keeps the partition fine. `seed` and `stop` are replaced:
             the noise comes from this function's `seed`, and no text ends early.
-        n: samples; None takes what `wanted_power` against `bias` needs.
-        oracle: the target behind a memo, for the exact laws; None makes one from the engine's target.
+        n: samples, at most so many when `sequential`; None takes what `wanted_power` against `bias` needs.
+        sequential: look after every 50 samples and stop as soon as the verdict is clear.
+        oracle: the target behind a memo, for the exact laws; None takes the engine's target, behind a new memo if need
+            be. When the engine reads its target through it too, a token of probability 0 fails the certificate.
         progress: called now and then with (done, all).
 
     Raises:
         ValueError: greedy parameters (compare tokens instead: `certify_greedy`), or arguments out of range.
     """
-    _check_arguments(params, gamma, n, bias=bias, wanted_power=wanted_power, level=level)
-    params = replace(params, seed=seed, stop=())
-    horizon = gamma + 4
-    oracle = oracle or MemoisedModel(engine.target, capacity=len(prompt) + horizon)
-    parts = partitions(oracle, tuple(prompt), params, horizon, max_cells, least=_least_probable(n))
-    share = level / len(parts)
-    if n is None:
-        n = max(samples_needed(part.cells - 1, bias, share, wanted_power) for part in parts)
-        if n * LEAST_PROBABLE < LEAST_EXPECTED:
-            parts = partitions(oracle, tuple(prompt), params, horizon, max_cells, least=_least_probable(n))
-            share = level / len(parts)
-    samples, coverage = _sample(engine, prompt, params, horizon, n, progress)
-    tests = tuple(_test(part, samples, share) for part in parts)
-    return Certificate(
-        tests=tests,
+    if params.is_greedy:
+        raise ValueError("params is greedy; its law is one text - use certify_greedy, which compares tokens")
+    if not 0 <= gamma <= MAX_GAMMA:
+        raise ValueError(f"gamma is {gamma}; expected 0..{MAX_GAMMA}")
+    demand = Demand(
+        horizon=gamma + _BEYOND_GAMMA,
         n=n,
-        seed=seed,
         bias=bias,
-        power=min(power(n, test.cells - 1, bias, share) for test in tests),
+        wanted_power=wanted_power,
         level=level,
-        p_value=min(1.0, len(tests) * min(test.fit.p_value for test in tests)),
-        coverage=coverage,
+        seed=seed,
+        max_cells=max_cells,
+        batch=_BATCH,
+        sequential=sequential,
+    )
+    params = RememberedParams.of(replace(params, seed=seed, stop=()))
+    if oracle is None and type(engine.target) is MemoisedModel:
+        oracle = engine.target
+    oracle = oracle or MemoisedModel(engine.target, capacity=len(prompt) + demand.horizon)
+    runs = _Runs(engine, prompt, params, demand.horizon)
+    return certify_law(
+        runs.sample,
+        OracleLaws(oracle, tuple(prompt), params),
+        demand,
         settings={
             "rule": engine.rule.name,
             "drafter": None if engine.drafter is None else engine.drafter.name,
@@ -167,46 +94,52 @@ def certify(
             "prompt": list(prompt),
             "params": params.to_dict(),
         },
+        # rows computed in passes of other sizes may rank two near-tied tokens at the edge of top-k differently
+        check_support=engine.target is oracle,
+        coverage=lambda: dict(runs.coverage),
+        progress=progress,
     )
 
 
-def _check_arguments(params: SamplingParams, gamma: int, n: int | None, **chances: float) -> None:
-    if params.is_greedy:
-        raise ValueError("params is greedy; its law is one text - use certify_greedy, which compares tokens")
-    if not 0 <= gamma <= MAX_GAMMA or (n is not None and n < 1):
-        raise ValueError(f"gamma is {gamma} and n is {n}; expected gamma in 0..{MAX_GAMMA} and n at least 1")
-    for name, value in chances.items():
-        if not 0 < value < 1:
-            raise ValueError(f"{name} is {value:g}; expected a number between 0 and 1")
+class OracleLaws:
+    """`NextLaws` of a target behind a memo, after a prompt and under sampling parameters."""
+
+    def __init__(self, oracle: MemoisedModel, prompt: Tokens, params: SamplingParams) -> None:
+        self._oracle, self._prompt, self._params = oracle, prompt, params
+
+    def __call__(self, continuation: Tokens) -> Float64[ndarray, " vocab"]:
+        """The target's law after the prompt and `continuation`."""
+        prefix = self._prompt + continuation
+        history = [prefix] if self._params.uses_history else None
+        law = self._params.probs(self._oracle.logits_after(prefix)[None], history, prompt_length=len(self._prompt))[0]
+        # a float32 law sums to 1 only to about 1e-7; a draw goes by ratios, and so must the cells
+        exact = law.to(torch.float64).numpy()
+        return exact / exact.sum()
+
+    def prefetch(self, continuations: Sequence[Tokens]) -> None:
+        """Computes the logits of all of them in few passes."""
+        self._oracle.prefetch([self._prompt + continuation for continuation in continuations])
 
 
-def _least_probable(n: int | None) -> float:
-    return LEAST_PROBABLE if n is None else max(LEAST_PROBABLE, LEAST_EXPECTED / n)
+class _Runs:
+    """Samples of an engine, and which kinds of round they held."""
 
+    def __init__(self, engine: Engine, prompt: Sequence[int], params: SamplingParams, horizon: int) -> None:
+        self.coverage: Counter[str] = Counter()
+        self._engine, self._prompt, self._params, self._horizon = engine, prompt, params, horizon
 
-def _sample(
-    engine: Engine, prompt: Sequence[int], params: SamplingParams, horizon: int, n: int, progress: Progress | None
-) -> tuple[Counter[tuple[int, ...]], dict[str, int]]:
-    samples: Counter[tuple[int, ...]] = Counter()
-    coverage: Counter[str] = Counter()
-    for request in range(n):
-        generation = engine.generate(prompt, params, horizon, request=request)
-        if generation.finish_reason == "interrupted":
-            raise KeyboardInterrupt
-        samples[generation.tokens] += 1
-        coverage.update(_events(generation.trace))
-        if progress is not None and (request + 1) % 50 == 0:
-            progress(request + 1, n)
-    return samples, dict(coverage)
+    def sample(self, first_request: int, count: int) -> list[Tokens]:
+        """The texts of `count` requests."""
+        texts: list[Tokens] = []
+        for request in range(first_request, first_request + count):
+            generation = self._engine.generate(self._prompt, self._params, self._horizon, request=request)
+            if generation.finish_reason == "interrupted":
+                raise KeyboardInterrupt
+            texts.append(generation.tokens)
+            self.coverage.update(_events(generation.trace))
+        return texts
 
 
 def _events(trace: Trace) -> list[str]:
     second_round = ["second_round"] if len(trace.rounds) > 1 else []
     return [round_.kind for round_ in trace.rounds] + second_round
-
-
-def _test(part: Partition, samples: Counter[tuple[int, ...]], level: float) -> PositionTest:
-    counts = [0] * part.cells
-    for tokens, count in samples.items():
-        counts[part.cell_of(tokens)] += count
-    return PositionTest(part.positions, part.cells, fit(counts, part.probabilities, level))

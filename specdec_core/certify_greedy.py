@@ -3,10 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import torch
-
 from specdec_core.engine import Engine
-from specdec_core.models.protocol import LanguageModel
+from specdec_core.teacher_forcing import logit_gaps
 from specdec_core.warp import SamplingParams
 
 NEAR_TIE = 1e-3
@@ -17,8 +15,8 @@ NEAR_TIE = 1e-3
 class Parting:
     """Where two greedy texts part: the token each chose and how far apart their logits are.
 
-    `gap` is the target's best logit minus the logit of the speculative choice, after feeding the common text
-    token by token (teacher forcing).
+    `gap` is the target's best logit minus the logit of the speculative choice (after penalties and bans), the common
+    text fed token by token (teacher forcing).
     """
 
     prompt: int
@@ -81,15 +79,8 @@ def certify_greedy(
         tokens += len(expected)
         place = next((i for i, pair in enumerate(zip(expected, found)) if pair[0] != pair[1]), None)
         if place is not None:
-            gap = _gap(engine.target, [*prompt, *expected[:place]], found[place])
+            gap = logit_gaps(engine.target, prompt, [*expected[:place], found[place]], params)[place]
             partings.append(Parting(index, place, expected[place], found[place], gap))
         elif len(expected) != len(found):
             raise AssertionError(f"prompt {index}: {len(found)} tokens instead of {len(expected)}, a common prefix")
     return GreedyCertificate(len(prompts), tokens, tuple(partings), allowed_gap)
-
-
-def _gap(target: LanguageModel, tokens: Sequence[int], chosen: int) -> float:
-    cache = target.new_cache(len(tokens))
-    fed = torch.tensor(tokens, dtype=torch.long, device=target.device)
-    logits = target.forward(fed, cache=cache, last_only=True).logits[-1]
-    return float(logits.max() - logits[chosen])

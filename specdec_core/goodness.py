@@ -38,15 +38,34 @@ def fit(counts: Sequence[int], probabilities: Sequence[float], level: float) -> 
     n = sum(counts)
     if n == 0:
         raise ValueError("counts is all zero; there is nothing to test")
-    impossible = [cell for cell, p in enumerate(probabilities) if p <= 0]
-    if any(counts[cell] for cell in impossible):
-        chi_square, p_value = math.inf, 0.0
-    else:
-        chi_square = sum((c - n * p) ** 2 / (n * p) for c, p in zip(counts, probabilities) if p > 0)
-        p_value = float(stats.chi2.sf(chi_square, len(counts) - len(impossible) - 1))
+    found = chi_square(counts, probabilities)
+    degrees = sum(p > 0 for p in probabilities) - 1
     tv = 0.5 * sum(abs(c / n - p) for c, p in zip(counts, probabilities))
     slack = 0.5 * math.sqrt((len(counts) - 1) / n) + math.sqrt(math.log(1 / level) / (2 * n))
-    return Fit(chi_square, len(counts) - len(impossible) - 1, p_value, tv, min(1.0, tv + slack))
+    return Fit(found, degrees, float(stats.chi2.sf(found, degrees)), tv, min(1.0, tv + slack))
+
+
+def chi_square(counts: Sequence[int], probabilities: Sequence[float]) -> float:
+    """Pearson's sum of (count - n p)^2 / (n p); infinite for a positive count in a cell of probability 0."""
+    n = sum(counts)
+    if any(count for count, p in zip(counts, probabilities) if p <= 0):
+        return math.inf
+    return sum((count - n * p) ** 2 / (n * p) for count, p in zip(counts, probabilities) if p > 0)
+
+
+def mean_tv(n: int, probabilities: Sequence[float]) -> float:
+    """The mean total variation distance between a law and the frequencies of n samples of it.
+
+    Exact: half the sum over cells of E|X - np| / n with X binomial, and E|X - np| = 2 v (1 - p) P(X = v) where
+    v = floor(np) + 1 (De Moivre; Diaconis and Zabell 1991).
+    """
+    from scipy import stats
+
+    total = 0.0
+    for p in probabilities:
+        v = math.floor(n * p) + 1
+        total += v * (1 - p) * float(stats.binom.pmf(v, n, p)) / n
+    return total
 
 
 def power(n: int, degrees: int, bias: float, level: float) -> float:
@@ -58,21 +77,34 @@ def power(n: int, degrees: int, bias: float, level: float) -> float:
     """
     from scipy import stats
 
-    critical = stats.chi2.isf(level, degrees)
+    return power_beyond(float(stats.chi2.isf(level, degrees)), n, degrees, bias)
+
+
+def power_beyond(critical: float, n: int, degrees: int, bias: float) -> float:
+    """The same for a test that rejects when chi-square is above `critical`."""
+    from scipy import stats
+
     return float(stats.ncx2.sf(critical, degrees, 4 * n * bias**2))
 
 
 def samples_needed(degrees: int, bias: float, level: float, wanted_power: float) -> int:
     """The smallest n (to 1 %) with `power(n, ...) >= wanted_power`."""
+    from scipy import stats
+
+    return samples_beyond(float(stats.chi2.isf(level, degrees)), degrees, bias, wanted_power)
+
+
+def samples_beyond(critical: float, degrees: int, bias: float, wanted_power: float) -> int:
+    """The smallest n (to 1 %) with `power_beyond(critical, n, ...) >= wanted_power`."""
     if not 0 < bias < 1:
         raise ValueError(f"bias is {bias}; expected a total variation distance between 0 and 1")
     if not 0 < wanted_power < 1:
         raise ValueError(f"power is {wanted_power}; expected a probability between 0 and 1")
-    n = 100
-    while power(n, degrees, bias, level) < wanted_power:
+    n = 1
+    while power_beyond(critical, n, degrees, bias) < wanted_power:
         n *= 2
     low = n // 2
     while n - low > max(1, n // 100):
         middle = (low + n) // 2
-        low, n = (low, middle) if power(middle, degrees, bias, level) >= wanted_power else (middle, n)
+        low, n = (low, middle) if power_beyond(critical, middle, degrees, bias) >= wanted_power else (middle, n)
     return n

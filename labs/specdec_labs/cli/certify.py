@@ -53,12 +53,14 @@ class CertifyOptions:
     n: int | None = None
     bias: float = 0.06
     power: float = 0.99
+    sequential: bool = False
     seed: int = 0
     memo: bool = True
     device: str = "auto"
     dtype: str = "auto"
     threads: int | None = None
     json: Path | None = None
+    plot: Path | None = None
 
 
 def run_certify(options: CertifyOptions, console: Console) -> int:
@@ -69,6 +71,9 @@ def run_certify(options: CertifyOptions, console: Console) -> int:
     """
     text = read_prompt(options.prompt, options.file)
     check_output(options.json)
+    check_output(options.plot)
+    if options.plot is not None and options.plot == options.json:
+        raise ValueError(f"--plot and --json both name {str(options.plot)!r}; give each a file of its own")
     check_at_least_one("threads", options.threads)
     check_drafting(options.drafter, options.draft_temperature, options.gamma, options.rule)
     name = choose_pair(options.pair, console)
@@ -90,9 +95,7 @@ def run_certify(options: CertifyOptions, console: Console) -> int:
     if certificate is None:
         return INTERRUPTED
     _show(certificate, memo=options.memo, console=console)
-    if options.json is not None:
-        write_json(options.json, {**certificate.to_dict(), "pair": pair.name, "memo": options.memo})
-        console.print(f"written to {options.json}", style="dim")
+    _write(certificate, options, pair.name, console)
     return 0 if certificate.passed and certificate.conclusive else 1
 
 
@@ -116,6 +119,7 @@ def _certify(
                 n=options.n,
                 bias=options.bias,
                 wanted_power=options.power,
+                sequential=options.sequential,
                 seed=options.seed,
                 oracle=oracle,
                 progress=progress,
@@ -165,16 +169,48 @@ def _progress(console: Console, done: list[int]) -> Iterator[ReportProgress]:
         yield report
 
 
+def _write(certificate: Certificate, options: CertifyOptions, pair: str, console: Console) -> None:
+    if options.json is not None:
+        write_json(options.json, {**certificate.to_dict(), "pair": pair, "memo": options.memo})
+        console.print(f"written to {options.json}", style="dim")
+    if options.plot is not None:
+        from specdec_labs.plots.certificate import write_certificate_html
+
+        write_certificate_html(options.plot, certificate)
+        console.print(f"drawn in {options.plot}", style="dim")
+
+
 def _show(certificate: Certificate, *, memo: bool, console: Console) -> None:
+    sequential = certificate.mode == "sequential"
     table = Table(box=box.SIMPLE_HEAD)
-    for heading in ("joint law of", "cells", "chi2", "df", "p", "TV", "TV at most"):
+    # a p-value of a test that was looked at all the time would not mean what it says
+    for heading in (
+        "joint law of",
+        "cells",
+        "chi2",
+        "df",
+        "e" if sequential else "p",
+        "TV",
+        "perfect TV",
+        "TV at most",
+    ):
         table.add_column(heading, justify="right")
     for test in certificate.tests:
         found = test.fit
-        numbers = (f"{found.chi_square:.1f}", f"{found.degrees}", f"{found.p_value:.2g}", f"{found.tv:.3f}")
-        table.add_row(test.label, f"{test.cells}", *numbers, f"{found.tv_upper:.3f}")
+        evidence = test.e_value if sequential else found.p_value
+        distances = (f"{found.tv:.3f}", f"{test.noise_tv:.3f}", f"{found.tv_upper:.3f}")
+        numbers = (f"{test.cells}", f"{found.chi_square:.1f}", f"{found.degrees}", f"{evidence:.2g}")
+        table.add_row(test.label, *numbers, *distances)
     console.print(table)
-    seen = ", ".join(f"{count} {kind.replace('_', ' ')}" for kind, count in sorted(certificate.coverage.items()))
+    console.print("perfect TV: what a perfect sampler shows on average with so many samples", style="dim")
+    if sequential:
+        console.print(
+            f"stopped after {certificate.n} of at most {certificate.n_planned} samples; largest mean e-value "
+            f"{certificate.e_value:.3g}, {1 / certificate.level:g} rejects"
+        )
+    seen = ", ".join(
+        f"{count} {kind.replace('_', ' ')}" for kind, count in sorted((certificate.coverage or {}).items())
+    )
     console.print(f"rounds seen: {seen}")
     if memo:
         console.print(

@@ -1,0 +1,134 @@
+"""What a certificate says: the tests, the numbers to repeat it with, and the verdict in words."""
+
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from specdec_core.goodness import Fit
+
+Mode = Literal["fixed", "sequential"]
+Impossible = tuple[int, tuple[int, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class PositionTest:
+    """The test of the joint law of the tokens at `positions` (from 1) over `cells` cells.
+
+    Attributes:
+        fit: chi-square and distance over the cells.
+        noise_tv: distance that a perfect sampler shows on average with this many samples: what `fit.tv` is to be
+            compared with.
+        e_value: sequential mode only: evidence against the law, a fair bet's winnings for a stake of 1.
+    """
+
+    positions: tuple[int, ...]
+    cells: int
+    fit: Fit
+    noise_tv: float
+    e_value: float | None = None
+
+    @property
+    def label(self) -> str:
+        """Which tokens, in words."""
+        first, last = self.positions[0], self.positions[-1]
+        if len(self.positions) == 1:
+            return f"token {last}"
+        return f"tokens {first}-{last}" if len(self.positions) == last else f"tokens {first} and {last}"
+
+
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """The outcome of `certify` or `certify_callable`, with everything needed to repeat it.
+
+    Attributes:
+        tests: leading tokens and pairs of tokens, see `specdec_core.partition`.
+        n: samples taken; `seed` with the request index selects the noise of each.
+        bias, power: a law at total variation distance `bias` over a partition is caught with this probability
+            at least (the lowest over the tests).
+        level: false-alarm probability of the whole certificate.
+        p_value: fixed mode: smallest p-value times the number of tests, at most 1. Sequential mode: 1 / `e_value`,
+            valid whenever the sampling stopped. 0 after an impossible sample.
+        coverage: rounds by kind over all samples, and samples with a second round; None where rounds are not seen.
+        settings: what was certified; for an engine rule, drafter, controller, prompt and sampling parameters.
+        mode: "fixed" (n chosen beforehand) or "sequential" (looks as it goes, may stop early).
+        n_planned: samples the plan allowed for; equal to `n` in fixed mode.
+        e_value: sequential mode: the largest value the average of the tests' e-processes reached.
+        impossible: number of samples with a token of probability 0; None where that was not checked.
+        first_impossible: request index of the first of them and its tokens up to the impossible one.
+    """
+
+    tests: tuple[PositionTest, ...]
+    n: int
+    seed: int
+    bias: float
+    power: float
+    level: float
+    p_value: float
+    coverage: dict[str, int] | None
+    settings: dict[str, Any]
+    mode: Mode
+    n_planned: int
+    e_value: float | None
+    impossible: int | None
+    first_impossible: Impossible | None
+
+    @property
+    def passed(self) -> bool:
+        """Whether no test rejects the target's law."""
+        return self.p_value > self.level
+
+    @property
+    def conclusive(self) -> bool:
+        """Whether a pass means something: the stated bias would more likely than not have been caught."""
+        return self.power >= 0.5
+
+    @property
+    def uncovered(self) -> tuple[str, ...]:
+        """Events a certificate of an engine should have seen and did not."""
+        if self.coverage is None:
+            return ()
+        return tuple(name for name in ("recovered", "bonus", "second_round") if not self.coverage.get(name))
+
+    @property
+    def worst(self) -> PositionTest:
+        """The test with the most evidence against the law."""
+        if self.mode == "sequential":
+            return max(self.tests, key=lambda test: test.e_value or 0.0)
+        return min(self.tests, key=lambda test: test.fit.p_value)
+
+    @property
+    def sentence(self) -> str:
+        """The verdict in words."""
+        if not self.passed:
+            return f"NOT the target's law: {self._finding}."
+        if not self.conclusive:
+            return (
+                f"No verdict: nothing was found, but with n = {self.n} a distance of {self.bias:g} would be caught "
+                f"with probability {self.power:.3f} only. Take more samples."
+            )
+        gaps = f" Not exercised: {', '.join(self.uncovered)}." if self.uncovered else ""
+        return (
+            f"Indistinguishable from the target's law over the first {self.tests[-1].positions[-1]} tokens: "
+            f"p = {self.p_value:.2g}, {self._samples}; a distance of {self.bias:g} would be caught "
+            f"with probability {self.power:.3f}, and the distance over the partition is at most "
+            f"{max(test.fit.tv_upper for test in self.tests):.3f} (confidence {1 - self.level:.3f}).{gaps}"
+        )
+
+    @property
+    def _finding(self) -> str:
+        if self.first_impossible is not None:
+            request, tokens = self.first_impossible
+            return (
+                f"sample {request} has token {tokens[-1]} at position {len(tokens)}, which has probability 0 there "
+                f"({self.impossible} of n = {self.n} samples hold such a token, seed {self.seed})"
+            )
+        found = f"p = {self.p_value:.2g} after {len(self.tests)} tests, {self._samples}"
+        return f"the joint law of {self.worst.label} differs ({found})"
+
+    @property
+    def _samples(self) -> str:
+        planned = f" of {self.n_planned} planned" if self.mode == "sequential" else ""
+        return f"n = {self.n}{planned}, seed {self.seed}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data, with `passed`, `conclusive` and `sentence`."""
+        return {**asdict(self), "passed": self.passed, "conclusive": self.conclusive, "sentence": self.sentence}

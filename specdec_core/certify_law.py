@@ -1,0 +1,137 @@
+"""The part of a certificate that engines and functions share: take samples, test them against the exact law."""
+
+from collections.abc import Callable, Iterable, Sequence
+import math
+import operator
+from typing import Any
+
+from specdec_core.certificate import Certificate, Impossible
+from specdec_core.certify_plan import Demand, plan
+from specdec_core.partition import NextLaws, Tokens
+from specdec_core.tally import Tally
+
+Sampler = Callable[[int, int], Iterable[Sequence[int]]]
+"""(first request, count) -> `count` samples of at least `horizon` token ids each."""
+
+Progress = Callable[[int, int], None]
+"""Called with (samples done, samples in all)."""
+
+
+def certify_law(
+    sample: Sampler,
+    laws: NextLaws,
+    demand: Demand,
+    *,
+    settings: dict[str, Any],
+    check_support: bool,
+    first_request: int = 0,
+    coverage: Callable[[], dict[str, int] | None] = lambda: None,
+    progress: Progress | None = None,
+) -> Certificate:
+    """A certificate of whatever `sample` samples from, against `laws`.
+
+    With `check_support` every token of every sample must have a positive probability; one that has not fails the
+    certificate. `coverage` is asked after the last sample.
+
+    Raises:
+        ValueError: a law that leaves nothing to test, or samples that cannot be used (the sample is named).
+    """
+    planned = plan(laws, demand)
+    tally = Tally(planned, demand)
+    support = Support(laws) if check_support else None
+    vocab = len(laws(()))
+    while tally.n < planned.n and not tally.is_decided:
+        count, request = min(demand.batch, planned.n - tally.n), first_request + tally.n
+        samples = checked_samples(sample(request, count), request, count, demand.horizon, vocab)
+        if support is not None and support.look_at(samples, request) and demand.sequential:
+            tally.is_decided = True
+        tally.add(samples)
+        if progress is not None:
+            progress(tally.n, planned.n)
+    has_impossible = support is not None and support.count > 0
+    return Certificate(
+        tests=tally.tests(),
+        n=tally.n,
+        seed=demand.seed,
+        bias=demand.bias,
+        power=planned.power,
+        level=demand.level,
+        p_value=0.0 if has_impossible else tally.p_value,
+        coverage=coverage(),
+        settings=settings,
+        mode="sequential" if demand.sequential else "fixed",
+        n_planned=planned.n,
+        e_value=(math.inf if has_impossible else tally.e_value) if demand.sequential else None,
+        impossible=None if support is None else support.count,
+        first_impossible=None if support is None else support.first,
+    )
+
+
+def checked_samples(
+    samples: Iterable[Sequence[int]], request: int, count: int, horizon: int, vocab: int
+) -> list[Tokens]:
+    """The first `horizon` tokens of each of the samples that `request` and the following were to give.
+
+    Raises:
+        ValueError: not `count` samples, one with fewer tokens, or something that is no id of the vocabulary.
+    """
+    rows = _plain(samples)
+    if len(rows) != count:
+        raise ValueError(f"sample({request}, {count}) returned {len(rows)} samples; expected {count}")
+    checked: list[Tokens] = []
+    for number, row in enumerate(rows, start=request):
+        tokens = _plain(row)[:horizon]
+        if len(tokens) < horizon:
+            raise ValueError(
+                f"sample {number} has {len(tokens)} tokens; expected at least {horizon} (the horizon) - keep texts "
+                "from ending early"
+            )
+        checked.append(tuple(_token_id(token, number, place, vocab) for place, token in enumerate(tokens)))
+    return checked
+
+
+def _plain(values: Any) -> list[Any]:
+    """A list; arrays and tensors become plain numbers in one go."""
+    if hasattr(values, "tolist"):
+        values = values.tolist()
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        raise ValueError(f"sample returned {values!r} where token ids were expected; return a list of lists of ids")
+    return list(values)
+
+
+def _token_id(token: Any, number: int, place: int, vocab: int) -> int:
+    try:
+        whole = -1 if isinstance(token, bool) else operator.index(token)
+    except TypeError:
+        whole = -1
+    if not 0 <= whole < vocab:
+        raise ValueError(
+            f"token {place + 1} of sample {number} is {token!r}; expected a token id, a whole number 0..{vocab - 1}"
+        )
+    return whole
+
+
+class Support:
+    """Finds samples with a token that the law gives probability 0. `count` samples so far, `first` the first."""
+
+    def __init__(self, laws: NextLaws) -> None:
+        self.count = 0
+        self.first: Impossible | None = None
+        self._laws = laws
+        self._is_possible: dict[Tokens, bool] = {}
+
+    def look_at(self, samples: Sequence[Tokens], request: int) -> bool:
+        """Whether one of these samples, the first of them `request`, is impossible."""
+        before = self.count
+        texts = {tokens[:length] for tokens in samples for length in range(1, len(tokens) + 1)}
+        unknown = sorted(text for text in texts if text not in self._is_possible)
+        self._laws.prefetch([text[:-1] for text in unknown])
+        for text in unknown:
+            self._is_possible[text] = bool(self._laws(text[:-1])[text[-1]] > 0)
+        for number, tokens in enumerate(samples, start=request):
+            heads = (tokens[:length] for length in range(1, len(tokens) + 1))
+            impossible = next((head for head in heads if not self._is_possible[head]), None)
+            if impossible is not None:
+                self.count += 1
+                self.first = self.first or (number, impossible)
+        return self.count > before
