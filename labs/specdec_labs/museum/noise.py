@@ -1,4 +1,4 @@
-"""Bugs: random numbers that are read twice.
+"""Bugs of the whole engine's noise: random numbers that are read twice.
 
 `AcceptByDraftNoise`: a draft is judged by the very number that drew it. It won its race with a small number, so
 nearly everything is accepted. Met as one random stream for draft and verification (vLLM #47386).
@@ -14,6 +14,7 @@ import numpy as np
 from specdec_core.coins import CoinSource, Mass, NoiseKey, PhiloxCoins, Purpose, RoundCoins, Weights
 from specdec_core.engine import Engine, Stream
 from specdec_core.warp import SamplingParams
+from specdec_labs.museum.keys import of_the_draft
 
 
 class NoiseOfTheDraft(PhiloxCoins):
@@ -26,8 +27,7 @@ class NoiseOfTheDraft(PhiloxCoins):
 
 class _RecoversWithDraftNoise(RoundCoins):
     def _key(self, node: int, purpose: Purpose) -> NoiseKey:
-        key = super()._key(node, purpose)
-        return NoiseKey(key.seed, key.request, key.length, node, "draft") if purpose == "recover" else key
+        return of_the_draft(super()._key(node, purpose))
 
 
 class AcceptByDraftNoise(PhiloxCoins):
