@@ -7,6 +7,7 @@ small laws, not parts of the engine. p is the target's law, q the draft's.
 from collections.abc import Callable, Collection, Sequence
 from fractions import Fraction
 from itertools import combinations, permutations
+import math
 from math import prod
 
 Number = float | Fraction
@@ -60,6 +61,26 @@ def optimal_multidraft_acceptance(p: Masses, hits: Callable[[Collection[int]], N
     return min(1 - sum(p[x] for x in subset) + hits(subset) for subset in subsets)
 
 
+def optimal_iid_acceptance(p: Masses, q: Masses, k: int) -> Number:
+    """`optimal_multidraft_acceptance(p, hits_iid(q, k))` by sorting: vocab * log(vocab) steps, not 2^vocab.
+
+    The cut 1 - p(H) + 1 - (1 - q(H))^k is concave in the indicator of H, so its minimum takes in exactly the tokens
+    above some level of p / q: sort by it and scan.
+
+    Source: 2502.18779; k = 1 gives sum min(p, q).
+    """
+    if k < 1:
+        raise ValueError(f"k is {k}; expected at least 1 draft")
+    rising = sorted(zip(p, q, strict=True), key=lambda at: -at[0] / at[1] if at[1] else -math.inf)
+    best: Number = 1
+    inside_p: Number = 0
+    inside_q: Number = 0
+    for p_x, q_x in rising:
+        inside_p, inside_q = inside_p + p_x, inside_q + q_x
+        best = min(best, 2 - inside_p - (1 - inside_q) ** k)
+    return best
+
+
 def hits_iid(q: Masses, k: int) -> Callable[[Collection[int]], Number]:
     """P(one of k independent drafts is in H) = 1 - (1 - q(H))^k."""
     return lambda subset: 1 - (1 - sum(q[x] for x in subset)) ** k
@@ -103,6 +124,16 @@ def kseq_acceptance(p: Masses, q: Masses, k: int, rho: Fraction) -> Number:
     """Chance that k-SEQ keeps one of k independent drafts: 1 - (1 - sum min(q, p / rho))^k."""
     beta = sum(min(q_x, p_x / rho) for p_x, q_x in zip(p, q, strict=True))
     return 1 - (1 - beta) ** k
+
+
+def kseq_guarantee(k: int) -> Fraction:
+    """The part of the optimum that k-SEQ reaches at least: 1 - (1 - 1/k)^k, above 1 - 1/e.
+
+    Source: SpecTr, Sun et al. 2310.15141, theorem 3.
+    """
+    if k < 1:
+        raise ValueError(f"k is {k}; expected at least 1 draft")
+    return 1 - (1 - Fraction(1, k)) ** k
 
 
 def expected_accepted_by_block(weights_of_paths: Sequence[tuple[Number, Sequence[Number]]]) -> Number:

@@ -50,7 +50,7 @@ def tree_draft(draft: NextLaw, parents: Sequence[int], proposal: Proposal) -> Ex
     """
     if proposal not in ("iid", "without_replacement"):
         raise ValueError(f"proposal is {proposal!r}; a sampled tree is 'iid' or 'without_replacement'")
-    shape = DraftTree((0,) * len(parents), tuple(parents))
+    depths = DraftTree((0,) * len(parents), tuple(parents)).depths
 
     def propose(prefix: Prefix, budget: int, coins: Coins) -> tuple[DraftTree, Sequence[ExactLaw]]:
         tokens: list[int] = []
@@ -58,7 +58,7 @@ def tree_draft(draft: NextLaw, parents: Sequence[int], proposal: Proposal) -> Ex
         laws: list[ExactLaw] = []
         number: dict[int, int] = {-1: -1}
         text: dict[int, Prefix] = {-1: prefix}
-        for node, (parent, depth) in enumerate(zip(shape.parents, shape.depths)):
+        for node, (parent, depth) in enumerate(zip(parents, depths)):
             if depth > budget or parent not in number:
                 continue
             law: ExactLaw | None = draft(text[parent])

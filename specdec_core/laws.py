@@ -27,7 +27,9 @@ __all__ = [
     "acceptance",
     "deterministic_draft",
     "deterministic_tree",
+    "mean_length",
     "output_law",
+    "round_law",
     "sampled_draft",
     "target_law",
     "tree_draft",
@@ -73,8 +75,7 @@ def output_law(rule: ExactRule, target: NextLaw, draft: ExactDraft, prefix: Pref
             return {(): Fraction(1)}
         if emitted not in memo:
             law: TokenLaw = {}
-            start = prefix + emitted
-            for weight, added in branches(lambda coins: _one_round(rule, target, draft, start, wanted, coins)):
+            for added, weight in round_law(rule, target, draft, prefix + emitted, wanted).items():
                 for tail, chance in rest_law(emitted + added).items():
                     law[added + tail] = law.get(added + tail, Fraction(0)) + weight * chance
             memo[emitted] = law
@@ -82,6 +83,25 @@ def output_law(rule: ExactRule, target: NextLaw, draft: ExactDraft, prefix: Pref
 
     _check_horizon(horizon)
     return rest_law(())
+
+
+def round_law(rule: ExactRule, target: NextLaw, draft: ExactDraft, prefix: Prefix, wanted: int) -> TokenLaw:
+    """The law of what one round emits after `prefix`: its accepted drafts and the token after them, 1..`wanted` tokens.
+
+    Raises:
+        ValueError: `wanted` below 1, a law that is not made of Fractions or ints, or a draft longer than `wanted` - 1.
+    """
+    if wanted < 1:
+        raise ValueError(f"wanted is {wanted}; a round emits at least 1 token")
+    law: TokenLaw = {}
+    for weight, emitted in branches(lambda coins: _one_round(rule, target, draft, prefix, wanted, coins)):
+        law[emitted] = law.get(emitted, Fraction(0)) + weight
+    return law
+
+
+def mean_length(law: TokenLaw) -> Fraction:
+    """The expected number of tokens of a text; for a `round_law` the tokens emitted a round, accepted + 1."""
+    return sum((weight * len(text) for text, weight in law.items()), Fraction(0))
 
 
 def _check_horizon(horizon: int) -> None:

@@ -35,6 +35,25 @@ def expected_tokens_of_chain(conditional: Sequence[Number]) -> Number:
     return total
 
 
+def expected_tokens_of_tree(parents: Sequence[int], chances: Sequence[Number]) -> Number:
+    """Tokens emitted a round when node n is the accepted child of its accepted parent with chance `chances[n]`.
+
+    1 (the token every round emits) + the sum over nodes of the product of the chances on their path.
+
+    Raises:
+        ValueError: not one chance a node, a chance that is none, or a parent that does not come before its child.
+    """
+    if len(parents) != len(chances):
+        raise ValueError(f"chances has {len(chances)} entries for {len(parents)} nodes; give one chance a node")
+    reached: list[Number] = []
+    for node, (parent, chance) in enumerate(zip(parents, chances)):
+        _check(chance, 0)
+        if not -1 <= parent < node:
+            raise ValueError(f"parents[{node}] is {parent}; expected -1 or a node before it")
+        reached.append(chance if parent < 0 else reached[parent] * chance)
+    return 1 + sum(reached)
+
+
 def speedup(alpha: Number, gamma: int, draft_cost: Number, verify_cost: Number = 1) -> Number:
     """Plain time / speculative time a token. Values below 1 are slower than plain decoding.
 

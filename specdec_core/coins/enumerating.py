@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from fractions import Fraction
+from math import lcm
 from typing import TypeVar
 
 from specdec_core.coins.protocol import Event, Mass, Purpose, Weights
@@ -18,7 +19,7 @@ class EnumeratingCoins:
 
     def __init__(self, prefix: list[int]) -> None:
         self._prefix = prefix
-        self._options: list[list[tuple[int, Fraction]]] = []
+        self._widths: list[int] = []
         self.weight = Fraction(1)
         self.events: list[Event] = []
 
@@ -31,36 +32,42 @@ class EnumeratingCoins:
         p, q = exact_mass(p, "p"), exact_mass(q, "q")
         if p < 0 or q < 0:
             raise ValueError(f"p is {p} and q is {q}; probabilities are not negative")
-        chance = min(Fraction(1), p / q) if q else Fraction(p > 0)
         self.events.append(Event("accept", node, None))
-        return bool(self._choose([(1, chance), (0, 1 - chance)]))
+        if p >= q or p == 0:
+            self._choose(1)
+            return p > 0
+        accepted = self._choose(2) == 0
+        self.weight *= p / q if accepted else 1 - p / q
+        return accepted
 
     def draw(self, weights: Weights, *, node: int, purpose: Purpose) -> int:
         """Every index of positive weight, with its share of the total."""
         exact = as_fractions(weights)
-        total = sum(exact)
         self.events.append(Event(purpose, node, None))
-        return self._choose([(index, weight / total) for index, weight in enumerate(exact)])
+        support = [index for index, weight in enumerate(exact) if weight.numerator]
+        index = support[self._choose(len(support))]
+        # whole numbers over one denominator: adding Fractions is most of the time of an enumeration
+        scale = lcm(*(weight.denominator for weight in exact))
+        whole = [weight.numerator * (scale // weight.denominator) for weight in exact]
+        self.weight *= Fraction(whole[index], sum(whole))
+        return index
 
     def coupled(self) -> "EnumeratingCoins":
         """Refused: only the noise is shared by the sides, and a branch knows answers, not noise."""
         raise ValueError("coupled draws cannot be enumerated; match verification has the same law for every draft")
 
-    def _choose(self, options: list[tuple[int, Fraction]]) -> int:
-        options = [option for option in options if option[1] > 0]
-        level = len(self._options)
-        choice = self._prefix[level] if level < len(self._prefix) else 0
-        self._options.append(options)
-        answer, weight = options[choice]
-        self.weight *= weight
-        return answer
+    def _choose(self, width: int) -> int:
+        """Which of `width` answers this branch takes to the next question."""
+        level = len(self._widths)
+        self._widths.append(width)
+        return self._prefix[level] if level < len(self._prefix) else 0
 
     def next_prefix(self) -> list[int] | None:
         """The choices that lead to the next branch, or None after the last."""
-        choices = self._prefix + [0] * (len(self._options) - len(self._prefix))
+        choices = self._prefix + [0] * (len(self._widths) - len(self._prefix))
         while choices:
             level = len(choices) - 1
-            if choices[level] + 1 < len(self._options[level]):
+            if choices[level] + 1 < self._widths[level]:
                 return choices[:level] + [choices[level] + 1]
             choices.pop()
         return None

@@ -41,9 +41,9 @@ def as_fractions(weights: Weights) -> list[Fraction]:
         ValueError: a float (its exact value is not what was meant), a negative weight, or all zero.
     """
     exact = [exact_mass(weight, "weights") for weight in weights]
-    if any(weight < 0 for weight in exact):
+    if any(weight.numerator < 0 for weight in exact):
         raise ValueError(f"weights is {exact}; weights are not negative")
-    if not any(exact):
+    if not any(weight.numerator for weight in exact):
         raise ValueError("weights has no positive entry: there is nothing to draw")
     return exact
 

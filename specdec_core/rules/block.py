@@ -22,7 +22,7 @@ def verify_block(
 
     Shapes and errors as in `verify_chain`.
 
-    Source: Sun et al. 2403.10444, algorithm 2 and theorem 1; P(at least i kept | drafts) = w_i.
+    Source: Sun et al. 2403.10444, algorithm 2 and theorem 1; P(at least i kept | first i drafts) = w_i.
     """
     check_chain(draft_tokens, draft_probs, target_probs)
     laws = draft_laws(draft_tokens, draft_probs, target_probs)
@@ -37,7 +37,7 @@ def verify_block(
     while True:
         excess, total = scaled_excess(target_probs[kept], laws[kept], weights[kept])
         # w_0 = 1, so the empty prefix always passes: its chance is Z / Z
-        if kept == 0 or coins.accept(total, total + 1 - weights[kept], node=kept - 1):
+        if kept == 0 or coins.accept(total, total + (1 - weights[kept]), node=kept - 1):
             break
         kept -= 1
     rest = excess if total > 0 else target_probs[kept]

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 import math
-import random
 from typing import Any
 
 from hypothesis import settings
@@ -12,6 +11,7 @@ import pytest
 from scipy import stats
 from torch import Tensor
 
+from specdec_core import random_laws
 from specdec_core.coins import noise
 from specdec_core.coins.philox import philox4x32
 from specdec_core.draft import Draft, DraftTree
@@ -102,22 +102,7 @@ def spoken_model() -> Callable[..., _WatchedModel]:
 @pytest.fixture(scope="session")
 def random_law() -> Callable[..., NextLaw]:
     """A law with memory: small whole weights that depend on every token of the prefix, zeros included."""
-
-    def make(seed: object, vocab: int, *, zeros: bool = True) -> NextLaw:
-        memo: dict[Prefix, list[Fraction]] = {}
-
-        def law(prefix: Prefix) -> list[Fraction]:
-            if prefix not in memo:
-                generator = random.Random(f"{seed} {prefix}")
-                weights = [generator.randint(0 if zeros else 1, 5) for _ in range(vocab)]
-                if not any(weights):
-                    weights[generator.randrange(vocab)] = 1
-                memo[prefix] = [Fraction(weight, sum(weights)) for weight in weights]
-            return memo[prefix]
-
-        return law
-
-    return make
+    return random_laws.random_law
 
 
 @pytest.fixture(scope="session")

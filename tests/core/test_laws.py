@@ -10,7 +10,15 @@ from hypothesis import strategies as st
 import pytest
 
 from specdec_core.coins import Coins, branches
-from specdec_core.laws import acceptance, deterministic_draft, output_law, sampled_draft, target_law
+from specdec_core.laws import (
+    acceptance,
+    deterministic_draft,
+    mean_length,
+    output_law,
+    round_law,
+    sampled_draft,
+    target_law,
+)
 from specdec_core.residual import residual
 from specdec_core.rules import Verdict, verify_chain, verify_greedy
 
@@ -239,6 +247,19 @@ def test_a_negative_horizon_is_refused() -> None:
         output_law(verify_chain, constant([F(1)]), sampled_draft(constant([F(1)]), 1), (), -1)
     with pytest.raises(ValueError, match="horizon is -1"):
         target_law(constant([F(1)]), (), -1)
+
+
+def test_a_round_that_may_emit_nothing_is_refused() -> None:
+    with pytest.raises(ValueError, match="wanted is 0"):
+        round_law(verify_chain, constant([F(1)]), sampled_draft(constant([F(1)]), 1), (), 0)
+
+
+def test_the_law_of_a_round_and_its_mean_length() -> None:
+    """p = (1/4, 3/4), q = (1/2, 1/2), one draft: kept with 3/4, so 7/4 tokens a round."""
+    p, q = constant([F(1, 4), F(3, 4)]), constant([F(1, 2), F(1, 2)])
+    law = round_law(verify_chain, p, sampled_draft(q, 1), (), 2)
+    assert law == {(0, 0): F(1, 16), (0, 1): F(3, 16), (1, 0): F(1, 8), (1, 1): F(3, 8), (1,): F(1, 4)}
+    assert mean_length(law) == F(7, 4)
 
 
 @pytest.mark.parametrize(
