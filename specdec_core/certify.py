@@ -9,6 +9,7 @@ mistakes that only show there - a stale cache row, noise used again - are in rea
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from jaxtyping import Float64
 from numpy import ndarray
@@ -20,6 +21,7 @@ from specdec_core.certify_plan import MAX_HORIZON, Demand
 from specdec_core.engine import Engine
 from specdec_core.law_memo import RememberedParams
 from specdec_core.memo import MemoisedModel
+from specdec_core.models.protocol import LanguageModel
 from specdec_core.partition import Tokens
 from specdec_core.trace import Trace
 from specdec_core.warp import SamplingParams
@@ -54,8 +56,8 @@ def certify(
         gamma: the engine's draft length; it sets how many tokens are covered.
         params: stochastic parameters; a small `top_k` keeps the partition fine. `seed` and `stop` are replaced:
             the noise comes from this function's `seed`, and no text ends early.
-        n: samples, at most so many when `sequential`; None takes what `wanted_power` against `bias` needs.
-        sequential: look after every 50 samples and stop as soon as the verdict is clear.
+        n, bias, wanted_power, level, max_cells, sequential: as in `Demand`; a sequential certificate looks after every
+            50 samples.
         oracle: the target behind a memo, for the exact laws; None takes the engine's target, behind a new memo if need
             be. When the engine reads its target through it too, a token of probability 0 fails the certificate.
         progress: called now and then with (done, all).
@@ -79,26 +81,22 @@ def certify(
         sequential=sequential,
     )
     params = RememberedParams.of(replace(params, seed=seed, stop=()))
-    if oracle is None and type(engine.target) is MemoisedModel:
-        oracle = engine.target
-    oracle = oracle or MemoisedModel(engine.target, capacity=len(prompt) + demand.horizon)
+    oracle = oracle or _behind_memo(engine.target, len(prompt) + demand.horizon)
     runs = _Runs(engine, prompt, params, demand.horizon)
     return certify_law(
         runs.sample,
         OracleLaws(oracle, tuple(prompt), params),
         demand,
-        settings={
-            "rule": engine.rule.name,
-            "drafter": None if engine.drafter is None else engine.drafter.name,
-            "controller": engine.controller.name,
-            "prompt": list(prompt),
-            "params": params.to_dict(),
-        },
+        settings=runs.settings(),
         # rows computed in passes of other sizes may rank two near-tied tokens at the edge of top-k differently
         check_support=engine.target is oracle,
         coverage=lambda: dict(runs.coverage),
         progress=progress,
     )
+
+
+def _behind_memo(target: LanguageModel, longest: int) -> MemoisedModel:
+    return target if type(target) is MemoisedModel else MemoisedModel(target, capacity=longest)
 
 
 class OracleLaws:
@@ -127,6 +125,17 @@ class _Runs:
     def __init__(self, engine: Engine, prompt: Sequence[int], params: SamplingParams, horizon: int) -> None:
         self.coverage: Counter[str] = Counter()
         self._engine, self._prompt, self._params, self._horizon = engine, prompt, params, horizon
+
+    def settings(self) -> dict[str, Any]:
+        """What was sampled."""
+        drafter = self._engine.drafter
+        return {
+            "rule": self._engine.rule.name,
+            "drafter": None if drafter is None else drafter.name,
+            "controller": self._engine.controller.name,
+            "prompt": list(self._prompt),
+            "params": self._params.to_dict(),
+        }
 
     def sample(self, first_request: int, count: int) -> list[Tokens]:
         """The texts of `count` requests."""

@@ -53,14 +53,8 @@ def certify_callable(
             every text that is met, and has to give the same answer each time.
         horizon: tokens under test, at most 20; draft length + 4 covers a round with everything accepted and the
             start of another that drafts.
-        n: samples, at most so many when `sequential`; None takes what `wanted_power` against `bias` needs.
-        bias, wanted_power: a law at total variation distance `bias` over a partition is to be caught with this
-            probability.
-        level: false-alarm probability of the whole certificate.
+        n, bias, wanted_power, level, max_cells, batch, sequential: as in `Demand`.
         seed: request numbers begin at seed * 2^20, so that another seed reads other noise.
-        max_cells: of each partition.
-        batch: samples asked for at a time; a sequential certificate looks after each batch.
-        sequential: look after every batch and stop as soon as the verdict is clear (`specdec_core.evidence`).
         settings: kept in the certificate, to say what was audited.
         progress: called after each batch with (done, all).
 

@@ -34,7 +34,7 @@ def acceptance(p: Law, q: Law) -> float | Fraction:
     """Probability that a token drawn from q is kept: sum min(p, q) = 1 - TV(p, q)."""
     check_same_vocab(p, q)
     if isinstance(p, Tensor) and isinstance(q, Tensor):
-        return float(torch.minimum(_wide(p), _wide(q)).sum())
+        return float(torch.minimum(wide(p), wide(q)).sum())
     return sum((min(p_x, q_x) for p_x, q_x in zip(exact_law(p), exact_law(q))), Fraction(0))
 
 
@@ -61,7 +61,7 @@ def residual(p: Law, q: Law) -> Law:
     """
     check_same_vocab(p, q)
     if isinstance(p, Tensor) and isinstance(q, Tensor):
-        return _normalised((_wide(p) - _wide(q)).clamp_(min=0), p)
+        return _normalised((wide(p) - wide(q)).clamp_(min=0), p)
     exact_p, exact_q = exact_law(p), exact_law(q)
     return _normalised_exact([max(p_x - q_x, Fraction(0)) for p_x, q_x in zip(exact_p, exact_q)], exact_p)
 
@@ -78,7 +78,7 @@ def residual_of_one_hot(p: Law, token: int) -> Law:
     """`residual(p, q)` for a deterministic proposal, q one-hot at `token`: p without that token, normalised."""
     mass(p, token)
     if isinstance(p, Tensor):
-        excess = _wide(p).clone()
+        excess = wide(p).clone()
         excess[token] = 0
         return _normalised(excess, p)
     return _normalised_exact([Fraction(0) if x == token else p_x for x, p_x in enumerate(p)], p)
@@ -88,17 +88,17 @@ def scaled_excess(p: Law, q: Law, scale: float | Fraction) -> tuple[Law, float |
     """max(scale * p - q, 0) and its sum, not normalised: the residual of a prefix kept with weight `scale`."""
     check_same_vocab(p, q)
     if isinstance(p, Tensor) and isinstance(q, Tensor):
-        excess = (_wide(p) * float(scale) - _wide(q)).clamp_(min=0)
+        excess = (wide(p) * float(scale) - wide(q)).clamp_(min=0)
         return excess, float(excess.sum())
     exact = [max(Fraction(scale) * p_x - q_x, Fraction(0)) for p_x, q_x in zip(exact_law(p), exact_law(q))]
     return exact, sum(exact, Fraction(0))
 
 
-def scaled(law: Law, factor: float | Fraction) -> Law:
-    """The law times a number."""
+def divided(law: Law, number: float | Fraction) -> Law:
+    """The law divided by a number; not times its inverse, which is infinite for the smallest numbers."""
     if isinstance(law, Tensor):
-        return law * float(factor)
-    return [value * Fraction(factor) for value in law]
+        return law / float(number)
+    return [value / Fraction(number) for value in law]
 
 
 def one_hot(like: Law, token: int) -> Law:
@@ -122,7 +122,7 @@ def without(law: Law, token: int) -> Law | None: ...
 def without(law: Law, token: int) -> Law | None:
     """The law with `token` removed and renormalised; None when nothing is left."""
     if isinstance(law, Tensor):
-        rest = _wide(law).clone()
+        rest = wide(law).clone()
         rest[token] = 0
         total = float(rest.sum())
         return rest / total if total > 0 else None
@@ -144,7 +144,8 @@ def exact_law(law: Law) -> Sequence[Fraction]:
     return law
 
 
-def _wide(law: Tensor) -> Tensor:
+def wide(law: Tensor) -> Tensor:
+    """The law in float64, or float32 where the device has no float64."""
     return law.to(torch.float32 if law.device.type == "mps" else torch.float64)
 
 
@@ -152,7 +153,7 @@ def _normalised(excess: Tensor, fallback: Tensor) -> Tensor:
     total = float(excess.sum())
     if not math.isfinite(total):
         raise ValueError("p or q holds NaN or inf; laws are finite - check the logits they were made from")
-    return excess / total if total > 0 else _wide(fallback)
+    return excess / total if total > 0 else wide(fallback)
 
 
 def _normalised_exact(excess: list[Fraction], fallback: Sequence[Fraction]) -> list[Fraction]:

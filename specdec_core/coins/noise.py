@@ -66,13 +66,30 @@ class NoiseKey:
         return float(self.words(np.zeros(1, dtype=np.uint32))[0]) * 2.0**-32
 
     def exponentials(self, token_ids: UInt32[ndarray, " tokens"]) -> Float64[ndarray, " tokens"]:
-        """A standard exponential for each token id.
+        """A standard exponential for each token id."""
+        return exponential(self.words(token_ids))
 
-        E = -log1p(-u) with u = (k + 1/2) / 2^32, at most 1 - 2^-24: fine near 0, so that a token of mass
-        1e-9 can still win a race, and never infinite, not even in float32.
-        """
-        uniforms = (self.words(token_ids).astype(np.float64) + 0.5) * 2.0**-32
-        return -np.log1p(-np.minimum(uniforms, _LARGEST_UNIFORM))
+
+def exponential(words: UInt32[ndarray, " words"]) -> Float64[ndarray, " words"]:
+    """A standard exponential from each 32-bit word k.
+
+    E = -log1p(-u) with u = (k + 1/2) / 2^32, at most 1 - 2^-24: fine near 0, so that a token of mass
+    1e-9 can still win a race, and never infinite, not even in float32.
+    """
+    uniforms = (words.astype(np.float64) + 0.5) * 2.0**-32
+    return -np.log1p(-np.minimum(uniforms, _LARGEST_UNIFORM))
+
+
+FROM_DENORMAL = 2.0**900
+"""Where every time of a race overflows, all weights are below 1e-305: scaled by this, which is exact, they can race."""
+
+
+def race_times(
+    exponentials: Float64[ndarray, " tokens"], weights: Float64[ndarray, " tokens"]
+) -> Float64[ndarray, " tokens"]:
+    """E / weight; infinite, and so behind every other, where a weight is too small to divide by."""
+    with np.errstate(over="ignore"):
+        return exponentials / weights
 
 
 class PhiloxCoins:
@@ -115,7 +132,12 @@ class RoundCoins:
         indices, values = support(weights)
         if len(indices) == 1:
             return int(indices[0])
-        return int(indices[np.argmin(key.exponentials(indices.astype(np.uint32)) / values)])
+        exponentials = key.exponentials(indices.astype(np.uint32))
+        times = race_times(exponentials, values)
+        winner = np.argmin(times)
+        if times[winner] == np.inf:
+            winner = np.argmin(race_times(exponentials, values * FROM_DENORMAL))
+        return int(indices[winner])
 
     def coupled(self) -> "RoundCoins":
         """The coins of this round for the draft's side of a coupling."""

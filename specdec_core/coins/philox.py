@@ -4,7 +4,7 @@ Source: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3" (SC 2011); 
 `tl.rand`. Checked against the published known-answer vectors in the tests.
 """
 
-from jaxtyping import UInt32
+from jaxtyping import UInt32, UInt64
 import numpy as np
 from numpy import ndarray
 
@@ -14,10 +14,13 @@ _LOW = np.uint64(0xFFFFFFFF)
 _SHIFT = np.uint64(32)
 
 
-def philox4x32(counter: UInt32[ndarray, "blocks 4"], key: tuple[int, int]) -> UInt32[ndarray, "blocks 4"]:
+Word = int | UInt64[ndarray, " blocks"]
+
+
+def philox4x32(counter: UInt32[ndarray, "blocks 4"], key: tuple[Word, Word]) -> UInt32[ndarray, "blocks 4"]:
     """Four random 32-bit words for each counter, after ten rounds.
 
-    Shapes: `counter` is [blocks, 4] uint32; `key` two 32-bit words.
+    Shapes: `counter` is [blocks, 4] uint32; `key` two 32-bit words, or two arrays with a word for each block.
     """
     c0, c1, c2, c3 = (counter[:, word].astype(np.uint64) for word in range(4))
     k0, k1 = key

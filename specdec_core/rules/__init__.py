@@ -6,6 +6,18 @@ from dataclasses import dataclass
 from specdec_core.coins.protocol import Coins
 from specdec_core.draft import Draft, Proposal
 from specdec_core.residual import Law
+from specdec_core.rules.batched import (
+    BatchVerdict,
+    verify_block_batch,
+    verify_chain_batch,
+    verify_greedy_batch,
+    verify_match_batch,
+    verify_recursive_batch,
+    verify_recursive_without_replacement_batch,
+    verify_target_only_batch,
+    verify_traversal_batch,
+    verify_traversal_without_replacement_batch,
+)
 from specdec_core.rules.block import verify_block
 from specdec_core.rules.chain import verify_chain
 from specdec_core.rules.greedy import verify_greedy
@@ -35,6 +47,7 @@ __all__ = [
 ]
 
 Verify = Callable[..., Verdict]
+VerifyBatch = Callable[..., BatchVerdict]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +63,8 @@ class Rule:
         takes_tree: whether it judges branching drafts.
         source: paper and section.
         greedy_only: lossless at temperature 0 only; the engine refuses it above.
+        batched: the same verdicts for many requests at once, or None: (draft_tokens, cu_num_draft, draft_probs,
+            target_probs, coins) -> BatchVerdict; a tree rule also takes `parents=`.
     """
 
     name: str
@@ -60,6 +75,7 @@ class Rule:
     takes_tree: bool
     source: str
     greedy_only: bool = False
+    batched: VerifyBatch | None = None
 
     def __call__(self, draft: Draft, target_probs: Law, coins: Coins) -> Verdict:
         """The verdict on `draft`. ValueError when its proposal or shape is not one this rule accepts."""
@@ -82,6 +98,7 @@ RULES: dict[str, Rule] = {
         proposals=("chain", "deterministic"),
         takes_tree=False,
         source="Leviathan et al. 2211.17192, algorithm 1; Chen et al. 2302.01318, algorithm 2",
+        batched=verify_chain_batch,
     ),
     "greedy": Rule(
         name="greedy",
@@ -92,6 +109,7 @@ RULES: dict[str, Rule] = {
         takes_tree=False,
         source="Leviathan et al. 2211.17192, section 2.2 (temperature 0 only)",
         greedy_only=True,
+        batched=verify_greedy_batch,
     ),
     "block": Rule(
         name="block",
@@ -101,6 +119,7 @@ RULES: dict[str, Rule] = {
         proposals=("chain", "deterministic"),
         takes_tree=False,
         source="Sun et al. 2403.10444, algorithm 2",
+        batched=verify_block_batch,
     ),
     "match": Rule(
         name="match",
@@ -110,6 +129,7 @@ RULES: dict[str, Rule] = {
         proposals=("chain", "coupled", "deterministic"),
         takes_tree=False,
         source="sampling and comparing, as llama.cpp does; coupling: Daliri et al. 2408.07978",
+        batched=verify_match_batch,
     ),
     "recursive": Rule(
         name="recursive",
@@ -119,6 +139,7 @@ RULES: dict[str, Rule] = {
         proposals=("chain", "iid", "deterministic"),
         takes_tree=True,
         source="SpecInfer 2305.09781, section 4.3; EAGLE 2401.15077 for deterministic children",
+        batched=verify_recursive_batch,
     ),
     "recursive_without_replacement": Rule(
         name="recursive_without_replacement",
@@ -128,6 +149,7 @@ RULES: dict[str, Rule] = {
         proposals=("chain", "without_replacement"),
         takes_tree=True,
         source="RSD 2402.14160, algorithm 1; Sequoia 2402.12374, algorithm 2",
+        batched=verify_recursive_without_replacement_batch,
     ),
     "kseq": Rule(
         name="kseq",
@@ -146,6 +168,7 @@ RULES: dict[str, Rule] = {
         proposals=("chain", "iid", "without_replacement", "deterministic"),
         takes_tree=True,
         source="SpecInfer 2305.09781, section 4.3 (naive sampling)",
+        batched=verify_target_only_batch,
     ),
     "traversal": Rule(
         name="traversal",
@@ -155,6 +178,7 @@ RULES: dict[str, Rule] = {
         proposals=("chain", "iid", "deterministic"),
         takes_tree=True,
         source="Weng et al. 2505.12398, algorithm 1",
+        batched=verify_traversal_batch,
     ),
     "traversal_without_replacement": Rule(
         name="traversal_without_replacement",
@@ -164,6 +188,7 @@ RULES: dict[str, Rule] = {
         proposals=("chain", "without_replacement"),
         takes_tree=True,
         source="Weng et al. 2505.12398, algorithm 1",
+        batched=verify_traversal_without_replacement_batch,
     ),
     "typical": Rule(
         name="typical",

@@ -6,7 +6,7 @@ from fractions import Fraction
 
 from specdec_core.coins.protocol import Coins
 from specdec_core.draft import DraftTree
-from specdec_core.residual import Law, mass, one_hot, scaled, scaled_excess, without
+from specdec_core.residual import Law, divided, mass, one_hot, scaled_excess, without
 from specdec_core.rules.checks import check_tree
 from specdec_core.rules.ratio import capped_ratio
 from specdec_core.rules.verdict import Kind, Verdict
@@ -83,9 +83,10 @@ def _refuse(parent: _Node, token: int, *, replace: bool) -> None:
     """Takes the first child away and what it stood for out of the parent's law."""
     assert parent.q is not None
     excess, total = scaled_excess(parent.p, parent.q, parent.weight)
-    parent.weight = total / (total + 1 - parent.weight) if total > 0 or parent.weight < 1 else 1
+    # 1 - w first: a total below 2^-53 would vanish beside 1 and leave 0 / 0 at w = 1
+    parent.weight = total / (total + (1 - parent.weight)) if total > 0 or parent.weight < 1 else 1
     if total > 0:
-        parent.p = scaled(excess, 1 / total)
+        parent.p = divided(excess, total)
     parent.kind = "recovered"
     parent.children = parent.children[1:]
     if not replace:

@@ -1,6 +1,7 @@
 """Reported cases on warpers inside a block: P09, P10, P12."""
 
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -34,15 +35,27 @@ def test_p09_the_ratio_uses_the_filtered_law(u: float, accepted: int) -> None:
     assert verify_chain([0], q, p, ScriptedCoins([u, 0.5])).num_accepted == accepted
 
 
-@pytest.mark.parametrize("bias", [{}, {1: -math.inf}])
-def test_p09_filters_and_bias_hold_at_every_slot_of_the_engine(bias: dict[int, float], fixed_drafter) -> None:
+@pytest.mark.parametrize("rule", ["chain", "block", "recursive", "traversal", "target_only"])
+@pytest.mark.parametrize(
+    "ban",
+    [
+        {},
+        {"logit_bias": {1: -math.inf}},
+        {"bad_words": ((1,),)},
+        {"bad_words": ((0, 1), (2, 1), (3, 1))},
+        {"allowed_ids": (0, 2, 3)},
+    ],
+    ids=["min-p alone", "bias", "bad word", "bad words with a beginning", "allowed ids"],
+)
+def test_p09_min_p_and_bans_apply_at_every_slot(ban: dict[str, Any], rule: str, fixed_drafter) -> None:
+    """Verified slots, the slot after them and plain steps alike; without a ban {0, 1} is left, with it {0}."""
     model = PrefixModel(4, lambda prefix: P09_LOGITS)
-    params = SamplingParams(min_p=0.4, seed=1, logit_bias=bias)
+    params = SamplingParams(min_p=0.4, seed=1, **ban)
     drafter = fixed_drafter(lambda tokens, budget: [0, 0, 2, 0][:budget])
-    generation = Engine(model, drafter, "chain", 4).generate([0], params, 60)
-    allowed = {0} if bias else {0, 1}
-    assert set(generation.tokens) == allowed
-    expected = [1.0 if bias else 0.625] * 2 + [0.0] + [1.0 if bias else 0.625]
+    generation = Engine(model, drafter, rule, 4).generate([0], params, 60)
+    assert set(generation.tokens) == ({0} if ban else {0, 1})
+    kept = 1.0 if ban else 0.625
+    expected = [kept, kept, 0.0, kept]
     for round_ in generation.trace.rounds:
         assert round_.target_probs == pytest.approx(expected[: len(round_.draft_tokens)])
         assert round_.num_accepted <= 2
@@ -80,16 +93,24 @@ def test_p10_one_penalty_for_the_whole_block_would_accept_all_four() -> None:
     assert (verdict.num_accepted, verdict.next_token) == (1, 1)
 
 
-@pytest.mark.parametrize("gamma", range(7))
+@pytest.mark.parametrize("gamma", [0, 1, 2, 5])
 @pytest.mark.parametrize(
     "penalties",
     [
         {"frequency_penalty": 0.5},
         {"presence_penalty": 0.7},
         {"repetition_penalty": 1.5},
-        {"repetition_penalty": 1.2, "frequency_penalty": 0.3, "presence_penalty": -0.2, "logit_bias": {1: 0.3}},
+        {"bad_words": ((1,), (0, 0), (2, 3), (3, 2, 4), (4, 2))},
+        {
+            "repetition_penalty": 1.2,
+            "frequency_penalty": 0.3,
+            "presence_penalty": -0.2,
+            "logit_bias": {1: 0.3},
+            "bad_words": ((2, 2), (0, 3)),
+            "allowed_ids": (0, 1, 2, 3),
+        },
     ],
-    ids=["frequency", "presence", "repetition", "all"],
+    ids=["frequency", "presence", "repetition", "bad words", "all"],
 )
 def test_p10_speculation_leaves_penalised_text_as_it_is(
     gamma: int, penalties, fixed_drafter, model_of, random_law

@@ -15,6 +15,7 @@ def row(rule) -> str:
         "yes" if rule.needs_draft_probs else "no",
         ", ".join(rule.proposals),
         "tree" if rule.takes_tree else "chain",
+        "no" if rule.batched is None else "yes",
         rule.source,
     )
     return f"| {' | '.join(cells)} |"
