@@ -13,7 +13,7 @@ PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n $(WORKERS) --dist loadfile --durati
 ROOT_FLAG := $(if $(filter 0,$(shell id -u)),--allow-root)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lab demo test test-all bench clean
+.PHONY: help setup lab demo test test-all bench mutation clean
 
 help:
 	@echo "make setup     the environment in $(VENV) (quick when nothing changed)"
@@ -22,6 +22,7 @@ help:
 	@echo "make test      the tests that take seconds; PYTEST_ARGS=\"tests/core -x\""
 	@echo "make test-all  every test"
 	@echo "make bench     time of a round outside the model on this machine"
+	@echo "make mutation  changes the rules and coins in small ways, and reports what the tests notice (an hour)"
 	@echo "make clean     removes caches and build output; keeps $(VENV) and work/"
 
 setup: $(STAMP) $(MODEL_STAMP)
@@ -58,6 +59,12 @@ test-all: setup
 bench: setup
 	$(BIN)/specdec bench host $(BENCH_ARGS)
 
+# a stopped run goes on where it was
+mutation: setup
+	$(BIN)/python -m pip install $(PIP_ARGS) -c constraints.txt -e ".[mutation]"
+	OMP_NUM_THREADS=1 $(BIN)/mutmut run --max-children $(WORKERS)
+	$(BIN)/python -m specdec_labs.mutation_report
+
 clean:
-	rm -rf build dist .pytest_cache .ruff_cache .hypothesis *.egg-info kernels/*.egg-info labs/*.egg-info
+	rm -rf build mutants dist .pytest_cache .ruff_cache .hypothesis *.egg-info kernels/*.egg-info labs/*.egg-info
 	find specdec_core kernels labs tests exercises notebooks -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -23,11 +23,28 @@ def test_help_loads_neither_torch_nor_transformers() -> None:
     )
     result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
     assert result.returncode == 0, result.stderr
-    for command in ("demo", "certify", "doctor", "start", "grade", "bench"):
+    for command in ("demo", "certify", "audit", "museum", "precision", "doctor", "start", "grade", "bench"):
         assert command in result.stdout
 
 
-@pytest.mark.parametrize("command", ["demo", "certify", "doctor", "start", "grade", "bench host"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        "demo",
+        "certify",
+        "audit transformers",
+        "audit vllm",
+        "audit flashinfer",
+        "audit position-keys",
+        "museum",
+        "precision",
+        "doctor",
+        "start",
+        "grade",
+        "bench host",
+        "bench rules",
+    ],
+)
 def test_every_command_explains_itself(command: str) -> None:
     result = runner.invoke(app, [*command.split(), "--help"])
     assert result.exit_code == 0

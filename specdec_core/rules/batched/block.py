@@ -35,14 +35,14 @@ def verify_block_batch(
     whole = batch.counts == 0
     asked = everyone[~whole]
     drafted = batch.counts[asked]
-    last = Questions(asked, drafted - 1, torch.zeros_like(asked))
-    whole[asked] = coins.uniforms(last) < weights[asked, drafted]
+    first = Questions(asked, drafted - 1, torch.zeros_like(asked))
+    whole[asked] = coins.uniforms(first) < weights[asked, drafted]
     num_accepted, next_token = batch.counts.clone(), torch.zeros_like(batch.counts)
     done = everyone[whole]
     at = batch.counts[done]
-    rows = batch.first_row[done] + at
     # a request without drafts has asked nothing
-    next_token[done] = draw_from_rows(target_probs, rows, coins, Questions(done, at, at.clamp(max=1)), "bonus")
+    last = Questions(done, at, at.clamp(max=1))
+    next_token[done] = draw_from_rows(target_probs, batch.first_row[done] + at, coins, last, "bonus")
     left = everyone[~whole]
     while len(left):
         num_accepted[left] -= 1

@@ -46,7 +46,8 @@ def verify_chain_batch(
     next_token = torch.empty_like(num_accepted)
     refused = torch.nonzero(~is_bonus)[:, 0]
     at = num_accepted[refused]
-    next_token[refused] = _recovered(batch, draft_probs, target_probs, coins, Questions(refused, at, at + 1))
+    residuals = _Residuals(batch, batch.first_slot[refused] + at, draft_probs, target_probs)
+    next_token[refused] = coins.draw(residuals.laws(), Questions(refused, at, at + 1), "recover")
     whole = torch.nonzero(is_bonus)[:, 0]
     at = num_accepted[whole]
     rows = batch.first_row[whole] + at
@@ -69,34 +70,45 @@ def first_refusals(batch: Ragged, kept: Bool[Tensor, " slots"]) -> Int64[Tensor,
     return batch.counts.scatter_reduce(0, batch.request_of_slot[refused], batch.node_of_slot[refused], "amin")
 
 
-def _recovered(
-    batch: Ragged,
-    draft_probs: Float[Tensor, "slots vocab"] | None,
-    target_probs: Float[Tensor, "rows vocab"],
-    coins: BatchCoins,
-    questions: Questions,
-) -> Int64[Tensor, " refused"]:
-    """A token from the residual of each request's first refused draft, whose row the questions name."""
-    slots = batch.first_slot[questions.requests] + questions.nodes
-    rows, drafts = slots + questions.requests, batch.draft_tokens[slots]
+class _Residuals:
+    """The residuals of some slots, one for each."""
 
-    def make(part: slice) -> LawGroup:
-        p = law_rows(target_probs, rows[part])
-        if draft_probs is None:
-            return residual_of_one_hot_rows(p, drafts[part])
-        return residual_rows(p, law_rows(draft_probs, slots[part]))
+    def __init__(
+        self,
+        batch: Ragged,
+        slots: Int64[Tensor, " some"],
+        draft_probs: Float[Tensor, "slots vocab"] | None,
+        target_probs: Float[Tensor, "rows vocab"],
+    ) -> None:
+        self.slots, self.rows = slots, slots + batch.request_of_slot[slots]
+        self.drafts = batch.draft_tokens[slots]
+        self.draft_probs, self.target_probs = draft_probs, target_probs
+        # as numbers too: large rows come one by one, and looking each up in a tensor would take a good part of the time
+        self._slots, self._rows = self.slots.tolist(), self.rows.tolist()
 
-    def rough(law: int) -> Float[Tensor, " vocab"]:
-        p = single(target_probs[int(rows[law])])
-        if draft_probs is None:
-            return p.scatter(0, drafts[law : law + 1], 0.0)
-        return (p - single(draft_probs[int(slots[law])])).clamp_(min=0)
+    def laws(self) -> Laws:
+        """Them all, to be drawn from."""
+        return Laws(len(self.slots), self.target_probs.shape[1], self.make, self.rough, self.entries)
 
-    def entries(which: Int64[Tensor, " some"], tokens: Int64[Tensor, "some few"]) -> Float64[Tensor, "some few"]:
-        p = wide(target_probs[rows[which, None], tokens])
-        if draft_probs is None:
-            return torch.where(tokens == drafts[which, None], 0.0, p)
-        return (p - wide(draft_probs[slots[which, None], tokens])).clamp_(min=0)
+    def make(self, part: slice) -> LawGroup:
+        """As the scalar rule has them."""
+        p = law_rows(self.target_probs, self.rows[part])
+        if self.draft_probs is None:
+            return residual_of_one_hot_rows(p, self.drafts[part])
+        return residual_rows(p, law_rows(self.draft_probs, self.slots[part]))
 
-    laws = Laws(len(slots), target_probs.shape[1], make=make, rough=rough, entries=entries)
-    return coins.draw(laws, questions, "recover")
+    def rough(self, law: int) -> Float[Tensor, " vocab"]:
+        """One of them in float32."""
+        p = single(self.target_probs[self._rows[law]])
+        if self.draft_probs is None:
+            return p.scatter(0, self.drafts[law : law + 1], 0.0)
+        return (p - single(self.draft_probs[self._slots[law]])).clamp_(min=0)
+
+    def entries(
+        self, which: Int64[Tensor, " laws"], tokens: Int64[Tensor, "laws tokens"]
+    ) -> Float64[Tensor, "laws tokens"]:
+        """Some weights of some of them."""
+        p = wide(self.target_probs[self.rows[which, None], tokens])
+        if self.draft_probs is None:
+            return torch.where(tokens == self.drafts[which, None], 0.0, p)
+        return (p - wide(self.draft_probs[self.slots[which, None], tokens])).clamp_(min=0)

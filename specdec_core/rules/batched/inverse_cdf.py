@@ -72,9 +72,9 @@ def coarse_search(laws: Laws, v: Float64[Tensor, " laws"]) -> tuple[Int64[Tensor
 def _block_sums(laws: Laws) -> Float64[Tensor, "laws blocks"]:
     whole = laws.vocab // _BLOCK
     sums = torch.empty(laws.count, -(-laws.vocab // _BLOCK), dtype=torch.float64)
-    for law in range(laws.count):
+    for law, into in enumerate(sums[:, :whole].unbind()):
         row = laws.rough(law)
-        torch.sum(row[: whole * _BLOCK].view(whole, _BLOCK), 1, dtype=torch.float64, out=sums[law, :whole])
+        torch.sum(row[: whole * _BLOCK].view(whole, _BLOCK), 1, dtype=torch.float64, out=into)
         if whole < sums.shape[1]:
             sums[law, whole] = row[whole * _BLOCK :].sum(dtype=torch.float64)
     return sums

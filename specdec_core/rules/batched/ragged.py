@@ -38,7 +38,7 @@ class Ragged:
         """The layout of drafts that lie end to end, `cu_num_draft` = 0, K_0, K_0 + K_1, ..."""
         offsets = cu_num_draft.to(draft_tokens.device, torch.int64)
         counts, requests = offsets.diff(), torch.arange(len(offsets) - 1, device=offsets.device)
-        request_of_slot = requests.repeat_interleave(counts)
+        request_of_slot = requests.repeat_interleave(counts, output_size=len(draft_tokens))
         slots = torch.arange(len(draft_tokens), device=offsets.device)
         return cls(
             draft_tokens=draft_tokens.to(torch.int64),

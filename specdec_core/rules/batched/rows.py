@@ -68,11 +68,12 @@ def draw_from_rows(
     purpose: Purpose,
 ) -> Int64[Tensor, " some"]:
     """A token from each of the rows, as they are."""
+    numbers = rows.tolist()
     laws = Laws(
         len(rows),
         probs.shape[1],
         make=lambda part: LawGroup(law_rows(probs, rows[part])),
-        rough=lambda law: single(probs[int(rows[law])]),
+        rough=lambda law: single(probs[numbers[law]]),
         entries=lambda which, tokens: wide(probs[rows[which, None], tokens]),
     )
     return coins.draw(laws, questions, purpose)
