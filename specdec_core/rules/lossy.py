@@ -26,7 +26,7 @@ def verify_typical(
 
     Source: Medusa, Cai et al. 2401.10774, section 2.3.1, with its published thresholds.
     """
-    check_chain(draft_tokens, draft_probs, target_probs)
+    check_chain(draft_tokens, None, target_probs)
     kept = 0
     for token, p in zip(draft_tokens, target_probs):
         if not mass(p, token) > min(EPSILON, DELTA * math.exp(-entropy(p))):

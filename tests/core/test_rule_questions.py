@@ -6,13 +6,15 @@ one key would read it twice. A law alone cannot show a wrong key, because enumer
 
 from collections.abc import Callable, Sequence
 from fractions import Fraction
+from typing import get_args
 
 import pytest
 import torch
 
 from specdec_core.coins import PhiloxCoins, ScriptedCoins, branches
 from specdec_core.draft import DraftTree
-from specdec_core.rules import RULES, Verdict
+from specdec_core.rules import RULES, Verdict, verify_tree
+from specdec_core.rules.tree import TreeMethod
 
 F = Fraction
 CHAIN = (-1, 0, 1)
@@ -202,3 +204,19 @@ def test_every_rule_takes_tensors_as_it_takes_fractions(name):
             assert RULES[name].verify(drafted, None, as_tensor[1], ScriptedCoins(uniforms)) == exact
     bits = PhiloxCoins(3).at(request=0, length=5), PhiloxCoins(3).at(request=0, length=5)
     assert RULES[name].verify(drafted, *as_tensor, bits[0]) == RULES[name].verify(drafted, q, p, bits[1])
+
+
+@pytest.mark.parametrize("method", get_args(TreeMethod))
+def test_verify_tree_is_the_rule_of_that_name(method):
+    parents = shapes(method)[-1]
+    tree, q, p = case(method, parents)
+    for script in range(20):
+        uniforms = [((script * 31 + place * 17) % 97 + 0.37) / 97 for place in range(10)]
+        expected = RULES[method].verify(tree, q, p, ScriptedCoins(uniforms))
+        assert verify_tree(tree, q, p, ScriptedCoins(uniforms), method=method) == expected
+
+
+def test_an_unknown_tree_method_is_refused():
+    tree, q, p = case("recursive", TREE)
+    with pytest.raises(ValueError, match="method is 'both'; expected one of recursive, "):
+        verify_tree(tree, q, p, ScriptedCoins([]), method="both")  # type: ignore[arg-type]

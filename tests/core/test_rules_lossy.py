@@ -89,6 +89,12 @@ def test_relaxed_on_a_deterministic_draft():
     assert law_of_relaxed(None, p, F(1, 2)) == [F(4, 10), F(6, 10) * F(5, 8), F(6, 10) * F(3, 8)]
 
 
+def test_relaxed_redraws_from_the_residual_of_the_two_laws():
+    p, q = [F(2, 10), F(5, 10), F(3, 10)], [F(6, 10), F(3, 10), F(1, 10)]
+    # token 0 kept with 2/3 at t = 1/2; refused (6/10 * 1/3), tokens 1 and 2 share what p has more than q, evenly
+    assert law_of_relaxed(q, p, F(1, 2)) == [F(4, 10), F(4, 10), F(2, 10)]
+
+
 def test_relaxed_takes_its_default_threshold_to_be_a_half():
     p, q = [F(2, 10), F(8, 10)], [F(6, 10), F(4, 10)]
     kept = [

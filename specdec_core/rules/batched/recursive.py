@@ -64,7 +64,8 @@ def _walk_all(
     num_accepted, next_token = torch.zeros_like(forest.batch.counts), torch.zeros_like(forest.batch.counts)
     is_bonus = torch.zeros_like(num_accepted, dtype=torch.bool)
     for part in groups(len(forest), target_probs.shape[1]):
-        walk = _Walk(forest, torch.arange(part.start, part.stop), draft_probs, target_probs, replace)
+        requests = torch.arange(part.start, part.stop, device=forest.row.device)
+        walk = _Walk(forest, requests, draft_probs, target_probs, replace)
         while walk.step(coins):
             pass
         path[part], num_accepted[part] = walk.path, walk.num_accepted
@@ -88,7 +89,7 @@ class _Walk:
         replace: bool,
     ) -> None:
         self.forest, self.draft_probs, self.target_probs, self.replace = forest, draft_probs, target_probs, replace
-        self.requests = requests = requests.to(forest.row.device)
+        self.requests = requests
         self.row = forest.batch.first_row[requests]
         self.child = forest.first_child[self.row]
         self.asked, self.num_accepted = torch.zeros_like(requests), torch.zeros_like(requests)

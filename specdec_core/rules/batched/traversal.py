@@ -60,7 +60,8 @@ def _traverse_all(
     num_accepted, next_token = torch.zeros_like(forest.batch.counts), torch.zeros_like(forest.batch.counts)
     is_bonus = torch.zeros_like(num_accepted, dtype=torch.bool)
     for part in groups(len(forest), target_probs.shape[1]):
-        descent = _Descent(forest, torch.arange(part.start, part.stop), draft_probs, target_probs, replace)
+        requests = torch.arange(part.start, part.stop, device=forest.row.device)
+        descent = _Descent(forest, requests, draft_probs, target_probs, replace)
         descent.run(coins)
         path[part], num_accepted[part] = descent.path, descent.depth
         next_token[part], is_bonus[part] = descent.next_token, descent.is_bonus
@@ -83,7 +84,7 @@ class _Descent:
         replace: bool,
     ) -> None:
         self.forest, self.draft_probs, self.target_probs = forest, draft_probs, target_probs
-        self.requests = requests = requests.to(forest.row.device)
+        self.requests = requests
         law = wide(target_probs[:0])
         size = (len(requests), forest.deepest + 1)
         self.row = torch.zeros(size, dtype=torch.int64, device=requests.device)
