@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from specdec_labs.cli.bad_input import explained
+from specdec_labs.cli.data import data
+from specdec_labs.cli.train import train
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -22,6 +24,10 @@ app = typer.Typer(
 )
 bench = typer.Typer(name="bench", help="Measurements of this machine.", no_args_is_help=True)
 app.add_typer(bench)
+app.add_typer(data)
+app.add_typer(train)
+audit = typer.Typer(name="audit", help="Test the samplers of other projects.", no_args_is_help=True)
+app.add_typer(audit)
 
 PairName = Annotated[
     str | None,
@@ -92,12 +98,14 @@ def certify(
     n: Annotated[int | None, typer.Option(help="Samples. Default: what --power against --bias needs.")] = None,
     bias: Annotated[float, typer.Option(help="Total variation distance that is to be caught.")] = 0.06,
     power: Annotated[float, typer.Option(help="Probability of catching it.")] = 0.99,
+    sequential: Annotated[bool, typer.Option("--sequential", help="Look as it goes; stop when all is clear.")] = False,
     seed: Seed = 0,
     memo: Annotated[bool, typer.Option(help="Remember logits by prefix: fast, but the models' caches idle.")] = True,
     device: Device = "auto",
     dtype: DType = "auto",
     threads: Threads = None,
     json: Annotated[Path | None, typer.Option(help="Write the certificate to this file.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Draw it in this HTML file (5 MB, needs no network).")] = None,
     plain_text: PlainText = False,
 ) -> None:
     """Test whether the engine's output has the target's law; exit code 1 when it does not."""
@@ -109,11 +117,41 @@ def certify(
 
 @app.command()
 @explained
+def museum(
+    name: Annotated[str | None, typer.Argument(help="Tell the story of this piece alone.")] = None,
+    seed: Seed = 0,
+    json: Annotated[Path | None, typer.Option(help="Write the findings to this file.")] = None,
+    markdown: Annotated[Path | None, typer.Option(help="Write the tables of docs/museum.md to this file.")] = None,
+    plain_text: PlainText = False,
+) -> None:
+    """Try every detector on 21 mistakes of real projects; exit code 1 when one survives."""
+    given = _options(locals())
+    from specdec_labs.cli.museum import MuseumOptions, run_museum
+
+    raise typer.Exit(run_museum(MuseumOptions(**given), _console(plain_text)))
+
+
+@app.command()
+@explained
 def doctor(plain_text: PlainText = False) -> None:
     """Show versions, threads, GPU and the model; what is missing, and how to get it."""
     from specdec_labs.cli.doctor import run_doctor
 
     raise typer.Exit(run_doctor(_console(plain_text)))
+
+
+@app.command()
+@explained
+def precision(
+    vocab: Annotated[int, typer.Option(help="Tokens in the vocabulary.")] = 49_152,
+    json: Annotated[Path | None, typer.Option(help="Write the figures to this file.")] = None,
+    plain_text: PlainText = False,
+) -> None:
+    """Show what bfloat16, float16 and coarse random numbers cost in softmax, race and verification."""
+    given = _options(locals())
+    from specdec_labs.cli.precision import PrecisionOptions, run_precision
+
+    raise typer.Exit(run_precision(PrecisionOptions(**given), _console(plain_text)))
 
 
 @bench.command()
@@ -136,6 +174,93 @@ def host(
     from specdec_labs.cli.bench_host import BenchOptions, run_bench
 
     raise typer.Exit(run_bench(BenchOptions(**given), _console(plain_text)))
+
+
+AuditSamples = Annotated[int | None, typer.Option("--samples", help="Samples of each audit.")]
+AuditJson = Annotated[Path | None, typer.Option("--json", help="Write the findings to this file.")]
+
+
+@audit.command(name="transformers")
+@explained
+def audit_transformers(
+    only: Annotated[
+        list[str] | None, typer.Option("--only", help="rule, assistant or prompt-lookup. Default: all three.")
+    ] = None,
+    samples: AuditSamples = 4000,
+    seed: Seed = 0,
+    json: AuditJson = None,
+    plain_text: PlainText = False,
+) -> None:
+    """Audit the installed transformers: its sampling rule, and generate() with a draft model and with prompt lookup."""
+    from specdec_labs.cli.audit import run_transformers
+
+    raise typer.Exit(run_transformers(only or (), samples, seed, json, _console(plain_text)))
+
+
+@audit.command(name="vllm")
+@explained
+def audit_vllm(
+    python: Annotated[Path | None, typer.Option(help="Python with vLLM. Default: .venv-vllm/bin/python.")] = None,
+    pair: Annotated[
+        list[str] | None,
+        typer.Option(help="paper (sampled drafts), coin (greedy) or memory (sampled). Default: paper and coin."),
+    ] = None,
+    keep: Annotated[
+        Path | None,
+        typer.Option(help="Folder of the samples; a stopped run goes on from it. Default: work/audit-vllm."),
+    ] = None,
+    samples: Annotated[int, typer.Option(help="Samples of each audit.")] = 4000,
+    seed: Seed = 0,
+    json: AuditJson = None,
+    plain_text: PlainText = False,
+) -> None:
+    """Audit vLLM's own Triton kernels, interpreted: block verification, and standard verification as the control."""
+    from specdec_labs.cli.audit import VLLM_FOLDER, run_vllm
+
+    folder = keep or VLLM_FOLDER
+    raise typer.Exit(run_vllm(python, pair or (), folder, samples, seed, json, _console(plain_text)))
+
+
+@audit.command(name="flashinfer")
+@explained
+def audit_flashinfer(
+    samples: AuditSamples = 20_000, seed: Seed = 0, json: AuditJson = None, plain_text: PlainText = False
+) -> None:
+    """Audit FlashInfer's chain_speculative_sampling; needs a CUDA device and flashinfer."""
+    from specdec_labs.cli.audit import run_flashinfer
+
+    raise typer.Exit(run_flashinfer(samples, seed, json, _console(plain_text)))
+
+
+@audit.command(name="position-keys")
+@explained
+def audit_position_keys(
+    samples: Annotated[int, typer.Option(help="Requests of each setting.")] = 400_000,
+    seed: Seed = 0,
+    json: AuditJson = None,
+    plain_text: PlainText = False,
+) -> None:
+    """Show by our own decoder what noise keyed by position does to chain and to block verification."""
+    from specdec_labs.cli.audit import run_position_keys
+
+    raise typer.Exit(run_position_keys(samples, seed, json, _console(plain_text)))
+
+
+@bench.command()
+@explained
+def rules(
+    repeats: Annotated[int, typer.Option(help="Runs of each arm at the large size.")] = 15,
+    rounds: Annotated[int, typer.Option(help="Small rounds in all.")] = 1_000_000,
+    threads: Annotated[int, typer.Option(help="CPU threads.")] = 1,
+    quick: Annotated[bool, typer.Option("--quick", help="Small sizes, a few seconds.")] = False,
+    json: Annotated[Path | None, typer.Option(help="Write the figures to this file.")] = None,
+    plain_text: PlainText = False,
+) -> None:
+    """Time batched verification against one read of its inputs and against the loop of tutorials."""
+    given = _options(locals())
+    from specdec_labs.cli.bench_rules import BenchRulesOptions, run_bench_rules
+
+    raise typer.Exit(run_bench_rules(BenchRulesOptions(**given), _console(plain_text)))
 
 
 @app.command()
