@@ -1,0 +1,1 @@
+"""Training: small targets from text, drafts and heads from a target."""

