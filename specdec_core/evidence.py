@@ -12,10 +12,11 @@ biases late, small c on large ones soon; the mean over several c is a martingale
 means of martingales of one filtration are martingales. It is at least the largest divided by the number of tests,
 so it rejects whenever Bonferroni would, and earlier when several tests see the bias.
 
-*For.* E cannot show that a law is right. From half the planned samples on, the certificate is given when every
-test's chi-square is so small that a law at the stated distance would show one that small with a probability as
-good as spent: the looks share half the allowed miss probability in proportion to the samples between them. A law
-at that distance over some partition has to be missed by that partition's test, so no correction for several tests.
+*For.* E cannot show that a law is right. From half the planned samples on, the certificate is given when E is below
+1 and every test's chi-square is so small that a law at the stated distance would show one that small with a
+probability as good as spent: the looks share half the allowed miss probability in proportion to the samples between
+them. A law at that distance over some partition has to be missed by that partition's test, so no correction for
+several tests.
 
 Sources: Ville, Etude critique de la notion de collectif (1939); Robbins (1970) for mixtures; Ramdas, Gruenwald,
 Vovk and Shafer, Game-theoretic statistics and safe anytime-valid inference (2210.01948); Lan and DeMets (1983) for

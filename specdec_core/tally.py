@@ -72,17 +72,23 @@ class Tally:
         ]
 
     def _look(self) -> None:
+        log_e = log_mean(self._log_e_values())
         # the stake of 1 at the start is a look as well, so that a p-value is never above 1
-        self._largest_log_e = max(self._largest_log_e, log_mean(self._log_e_values()))
+        self._largest_log_e = max(self._largest_log_e, log_e)
         if self._largest_log_e >= -math.log(self._demand.level):
             self.is_decided = True
             return
         spent = acceptance_spent(self.n, self._plan.n, self._demand.wanted_power)
         chance, self._spent = spent - self._spent, spent
+        # no pass while the bet is ahead: smaller biases than the stated one are welcome too.
         # `all` ends at the first test that is not settled, which most often is the first
-        self.is_decided |= chance > 0 and all(
-            is_too_small(chi_square(counts, part.probabilities), self.n, part.cells - 1, self._demand.bias, chance)
-            for part, counts in zip(self._plan.parts, self._counts)
+        self.is_decided |= (
+            chance > 0
+            and log_e < 0
+            and all(
+                is_too_small(chi_square(counts, part.probabilities), self.n, part.cells - 1, self._demand.bias, chance)
+                for part, counts in zip(self._plan.parts, self._counts)
+            )
         )
 
 

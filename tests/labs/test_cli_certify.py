@@ -76,13 +76,39 @@ def test_a_wrong_rule_fails_with_exit_code_1(monkeypatch: pytest.MonkeyPatch, tm
     assert json.loads(path.read_text(encoding="utf-8"))["passed"] is False
 
 
-def test_the_default_n_has_the_power_asked_for() -> None:
-    result = certify("--bias", "0.3", "--power", "0.9")
+def test_a_sequential_certificate_stops_early_and_is_drawn(tmp_path: Path) -> None:
+    path, page = tmp_path / "c.json", tmp_path / "c.html"
+    result = certify("--sequential", "--bias", "0.25", "--json", str(path), "--plot", str(page))
+    assert result.exit_code == 0, result.output
+    data = json.loads(path.read_text(encoding="utf-8"))
+    assert data["mode"] == "sequential"
+    assert data["n"] < data["n_planned"]
+    text = " ".join(result.stdout.split())
+    assert f"stopped after {data['n']} of at most {data['n_planned']} samples" in text
+    assert "1000 rejects" in text
+    drawn = page.read_text(encoding="utf-8")
+    assert data["sentence"].replace("'", "&#x27;") in drawn
+    assert {path, page} == set(tmp_path.iterdir())
+
+
+def test_a_wrong_rule_is_caught_early_and_drawn_all_the_same(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setitem(RULES, "chain", replace(RULES["chain"], verify=redraws_from_p))
+    page = tmp_path / "c.html"
+    result = certify("--sequential", "--plot", str(page))
+    assert result.exit_code == 1, result.output
+    planned = int(result.stdout.split("of at most ")[1].split()[0])
+    assert int(result.stdout.split("stopped after ")[1].split()[0]) < planned / 4
+    assert "NOT passed" in page.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(("bias", "wanted"), [("0.3", 0.9), ("0.2", 0.99)])
+def test_the_default_n_has_the_power_asked_for(bias: str, wanted: float) -> None:
+    result = certify("--bias", bias, "--power", str(wanted))
     text = " ".join(result.stdout.split())
     assert result.exit_code == 0, result.output
-    found = float(text.split("a distance of 0.3 would be caught with probability ")[1].split(",")[0].split(" ")[0])
-    # with few samples the cells are merged until each expects ten, which adds to the power asked for
-    assert 0.9 <= found < 0.999
+    found = float(text.split(f"a distance of {bias} would be caught with probability ")[1].split(",")[0].split(" ")[0])
+    # samples and cells are chosen together, so that no more is taken than the power asked for needs
+    assert wanted <= found < 1 - (1 - wanted) * 0.7
 
 
 def test_few_samples_give_no_verdict_and_no_false_alarm() -> None:
@@ -113,6 +139,8 @@ def test_a_lossy_rule_is_never_called_indistinguishable_without_power() -> None:
         (["--threads", "-1"], "threads is -1"),
         (["--prompt", ""], "the prompt is empty"),
         (["--json", "no-such-folder/c.json"], "cannot write"),
+        (["--plot", "no-such-folder/c.html"], "cannot write"),
+        (["--json", "same", "--plot", "same"], "each a file of its own"),
     ],
 )
 def test_bad_input(arguments: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -32,9 +32,9 @@ def smollm2():
     return MemoisedModel(pair.target, capacity=len(prompt) + 6), prompt
 
 
-def certified(engine: Engine, smollm2, gamma: int, seed: int) -> Certificate:
+def certified(engine: Engine, smollm2, gamma: int, seed: int, **options) -> Certificate:
     memo, prompt = smollm2
-    certificate = certify(engine, prompt, PARAMS, gamma=gamma, seed=seed, bias=BIAS, oracle=memo)
+    certificate = certify(engine, prompt, PARAMS, gamma=gamma, seed=seed, bias=BIAS, oracle=memo, **options)
     print(f"gamma {gamma}, {engine.rule.name}, {engine.drafter.name}: {certificate.sentence}")
     return certificate
 
@@ -70,5 +70,6 @@ def planted(memo: MemoisedModel) -> dict[str, Engine]:
 )
 def test_a_planted_bug_fails(smollm2, bug):
     engine = planted(smollm2[0])[bug]
-    certificate = certified(engine, smollm2, 2, seed=0)
-    assert certificate.p_value < 1e-6, certificate.sentence
+    certificate = certified(engine, smollm2, 2, seed=0, level=1e-6, sequential=True)
+    assert not certificate.passed, certificate.sentence
+    assert certificate.n < certificate.n_planned / 2
