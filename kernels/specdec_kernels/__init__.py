@@ -15,9 +15,21 @@ def register() -> tuple[str, ...]:
     Each picks Triton or its plain reference by the device it is called for.
     """
     from specdec_core import ops
+    from specdec_kernels.kv_compact import kv_compact
     from specdec_kernels.philox import noise_words
+    from specdec_kernels.tree_attention import tree_attention
+    from specdec_kernels.verify_block import verify_block
+    from specdec_kernels.verify_chain import verify_chain
+    from specdec_kernels.verify_tree import verify_tree
 
-    operators = {"noise_words": noise_words}
+    operators = {
+        "noise_words": noise_words,
+        "verify_chain": verify_chain,
+        "verify_block": verify_block,
+        "verify_tree": verify_tree,
+        "tree_attention": tree_attention,
+        "kv_compact": kv_compact,
+    }
     for name, operator in operators.items():
         ops.register(name, operator)
     return tuple(operators)

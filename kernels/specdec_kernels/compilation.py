@@ -37,7 +37,13 @@ class KernelResources:
 
 
 def compile_ahead(
-    kernel: Any, signature: Mapping[str, str], constants: Mapping[str, Any], target: str
+    kernel: Any,
+    signature: Mapping[str, str],
+    constants: Mapping[str, Any],
+    target: str,
+    *,
+    num_warps: int = 4,
+    num_stages: int = 3,
 ) -> KernelResources:
     """Resources of `kernel` compiled for `target`; no GPU is needed.
 
@@ -47,23 +53,38 @@ def compile_ahead(
     Raises:
         ValueError: an unknown target, or a kernel that was decorated under TRITON_INTERPRET=1.
     """
-    from triton import JITFunction, compile
+    from triton import compile
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
 
     if target not in TARGETS:
         raise ValueError(f"target is {target!r}; expected one of {', '.join(TARGETS)}")
-    if not isinstance(kernel, JITFunction):
-        raise ValueError(
-            f"kernel is a {type(kernel).__name__}, expected a JITFunction: import it in a process where "
-            "TRITON_INTERPRET is not set"
-        )
-    compiled = compile(ASTSource(kernel, dict(signature), dict(constants)), target=GPUTarget(*TARGETS[target]))
+    check_compilable(kernel)
+    source = ASTSource(kernel, dict(signature), dict(constants), _aligned(signature))
+    options = {"num_warps": num_warps, "num_stages": num_stages}
+    compiled = compile(source, target=GPUTarget(*TARGETS[target]), options=options)
     if TARGETS[target][0] == "cuda":
         binary, (registers, spill_bytes) = compiled.asm["cubin"], _cuda_usage(compiled.asm["cubin"])
     else:
         binary, (registers, spill_bytes) = compiled.asm["hsaco"], _amd_usage(compiled.asm["amdgcn"])
     return KernelResources(target, registers, spill_bytes, compiled.metadata.shared, len(binary))
+
+
+def check_compilable(kernel: Any) -> None:
+    """ValueError for a kernel that was decorated under TRITON_INTERPRET=1."""
+    from triton import JITFunction
+
+    if not isinstance(kernel, JITFunction):
+        raise ValueError(
+            f"kernel is a {type(kernel).__name__}, expected a JITFunction: import it in a process where "
+            "TRITON_INTERPRET is not set"
+        )
+
+
+def _aligned(signature: Mapping[str, str]) -> dict[tuple[int], list[tuple[str, int]]]:
+    """Every pointer a multiple of 16 bytes, as the launcher finds those of fresh tensors: loads become wide."""
+    kinds = enumerate(signature.values())
+    return {(place,): [("tt.divisibility", 16)] for place, kind in kinds if kind.startswith("*")}
 
 
 def _cuda_usage(cubin: bytes) -> tuple[int, int]:

@@ -20,6 +20,33 @@ def token_words(seed_lo, seed_hi, length, request, slot, block):
     return tl.philox(seed, block, zero + length.to(tl.uint32), zero + request.to(tl.uint32), zero + slot.to(tl.uint32))
 
 
+@triton.jit
+def key_words(seed, length, request, slot, block):
+    """`token_words` where every argument is a tile of one shape, the seed's 64 bits in an int64."""
+    return tl.philox(seed.to(tl.uint64), block, length.to(tl.uint32), request.to(tl.uint32), slot.to(tl.uint32))
+
+
+@triton.jit
+def uniform_of(word):
+    """The uniform of an accept, k / 2^32, in float32; below 1, so that u * q < q."""
+    return tl.minimum(word.to(tl.float32) * (1.0 / 4294967296.0), 1.0 - 1.0 / 16777216.0)
+
+
+@triton.jit
+def exponential_of(word):
+    """-log1p(-u) with u = (k + 1/2) / 2^32, at most 1 - 2^-24: float32, with a relative error of a few 2^-24.
+
+    Below 1/4 the logarithm of a number near 1 would lose the digits of u: there it is 2 atanh(u / (2 - u)), whose
+    series is cut at a relative 4e-8. Above, 1 - u is taken from the complement of k, exactly.
+    """
+    u = (word.to(tl.float32) + 0.5) * (1.0 / 4294967296.0)
+    s = u / (2.0 - u)
+    square = s * s
+    near_zero = 2.0 * s * (1.0 + square * (1.0 / 3 + square * (1.0 / 5 + square * (1.0 / 7 + square * (1.0 / 9)))))
+    rest = ((word ^ 0xFFFFFFFF).to(tl.float32) + 0.5) * (1.0 / 4294967296.0)
+    return tl.where(u < 0.25, near_zero, -tl.log(tl.maximum(rest, 1.0 / 16777216.0)))
+
+
 # every scalar changes from round to round: specialising on a value (1, a multiple of 16) would compile again
 @triton.jit(do_not_specialize=["seed_lo", "seed_hi", "length", "request", "slot", "num_tokens"])
 def noise_words_kernel(

@@ -84,7 +84,7 @@ def passes(
     if kept == drafted:
         return weights[kept], 1
     _, total = scaled_excess(target_probs[kept], draft_probs[kept], weights[kept])
-    return total, total + 1 - weights[kept]
+    return total, total + (1 - weights[kept])
 
 
 def longest_passing(

@@ -1,0 +1,223 @@
+"""Attention of a draft tree's rows: every row sees the prefix, its ancestors and itself.
+
+Position prefix + j of a request's cache holds the keys and values of its row j (row 0 the pending token, row n + 1 node
+n). The tree part of the mask is bit-packed: a row of a tree of 64 is two words instead of 64 numbers.
+"""
+
+from dataclasses import dataclass
+import math
+
+from jaxtyping import Bool, Float, Int32
+import torch
+from torch import Tensor
+
+from specdec_kernels.chain_launch import launch, on_device, power_of_two, takes_triton
+
+MAX_ROWS = 128
+
+
+def pack_mask(mask: Bool[Tensor, "requests rows rows"]) -> Int32[Tensor, "requests rows words"]:
+    """The ancestor mask of each row, 32 columns a word: bit j % 32 of word j // 32 says whether it sees row j.
+
+    A row that does not see itself is padding: it sees nothing, the prefix neither.
+    """
+    requests, rows, columns = mask.shape
+    words = -(-columns // 32)
+    padded = torch.zeros(requests, rows, words * 32, dtype=torch.int64, device=mask.device)
+    padded[:, :, :columns] = mask
+    bits = padded.view(requests, rows, words, 32) << torch.arange(32, device=mask.device)
+    word = bits.sum(-1)
+    # two's complement: bit 31 is the sign
+    return torch.where(word >= 1 << 31, word - (1 << 32), word).to(torch.int32)
+
+
+def unpack_mask(packed: Int32[Tensor, "requests rows words"]) -> Bool[Tensor, "requests rows rows"]:
+    """The inverse of `pack_mask`."""
+    bits = packed.to(torch.int64)[..., None] >> torch.arange(32, device=packed.device) & 1
+    return bits.flatten(2)[:, :, : packed.shape[1]].bool()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TreeKV:
+    """Where keys and values lie.
+
+    Attributes:
+        keys, values: [slots, kv_heads, head_dim], one row a position.
+        prefix: positions before row 0, one number a request.
+        capacity: the most positions (prefix and rows) a request may have; it fixes the launch.
+        block_table: block j of a request holds its positions j * page and on; None: request b owns the slots from
+            b * capacity on.
+        page: positions a block.
+    """
+
+    keys: Float[Tensor, "slots kv_heads head_dim"]
+    values: Float[Tensor, "slots kv_heads head_dim"]
+    prefix: Int32[Tensor, " requests"]
+    capacity: int
+    block_table: Int32[Tensor, "requests blocks"] | None = None
+    page: int = 0
+
+    def slots(self, request: int, count: int) -> Tensor:
+        """The rows of the first `count` positions of a request."""
+        at = torch.arange(count, device=self.keys.device)
+        if self.block_table is None:
+            return request * self.capacity + at
+        return self.block_table[request, at // self.page].long() * self.page + at % self.page
+
+
+def tree_attention_reference(
+    queries: Float[Tensor, "requests rows heads head_dim"],
+    kv: TreeKV,
+    mask: Int32[Tensor, "requests rows words"],
+    *,
+    scale: float | None = None,
+) -> Float[Tensor, "requests rows heads head_dim"]:
+    """The same by a softmax over a boolean mask, a request at a time, in float32 (float64 for float64 queries)."""
+    _check(queries, kv, mask)
+    factor = queries.shape[3] ** -0.5 if scale is None else scale
+    wide, out = torch.promote_types(queries.dtype, torch.float32), torch.zeros_like(queries)
+    seen = unpack_mask(mask)
+    for request, prefix in enumerate(kv.prefix.tolist()):
+        slots = kv.slots(request, prefix + queries.shape[1])
+        group = queries.shape[2] // kv.keys.shape[1]
+        k = kv.keys[slots].to(wide).repeat_interleave(group, dim=1)
+        v = kv.values[slots].to(wide).repeat_interleave(group, dim=1)
+        live = seen[request].diagonal()
+        sees = torch.cat([live[:, None].expand(-1, prefix), seen[request] & live[:, None]], 1)
+        scores = torch.einsum("rhd,chd->rhc", queries[request].to(wide), k) * factor
+        scores = scores.masked_fill(~sees[:, None], -math.inf)
+        weights = torch.softmax(scores.masked_fill(~live[:, None, None], 0.0), -1)
+        answer = torch.einsum("rhc,chd->rhd", weights, v)
+        out[request] = torch.where(live[:, None, None], answer, 0.0).to(queries.dtype)
+    return out
+
+
+def tree_attention_triton(
+    queries: Float[Tensor, "requests rows heads head_dim"],
+    kv: TreeKV,
+    mask: Int32[Tensor, "requests rows words"],
+    *,
+    scale: float | None = None,
+    version: int = 2,
+    columns: int = 512,
+) -> Float[Tensor, "requests rows heads head_dim"]:
+    """The same by kernels: on a CUDA device, or on any under TRITON_INTERPRET=1. `columns` is what a split owns.
+
+    Raises:
+        ValueError: as `tree_attention`, or a version that does not exist.
+    """
+    from specdec_kernels.tree_attention_triton import (
+        combine_kernel,
+        tree_attention_split_kernel,
+        tree_attention_v1_kernel,
+    )
+
+    _check(queries, kv, mask)
+    if version not in (1, 2):
+        raise ValueError(f"version is {version}; expected 1 (one pass) or 2 (split over the columns)")
+    requests, rows, heads, dim = queries.shape
+    out, kv_heads = torch.empty_like(queries), kv.keys.shape[1]
+    if 0 in queries.shape:
+        return out
+    lanes = rows * heads // kv_heads
+    tile = min(64, max(16, power_of_two(lanes)))
+    tiles = -(-lanes // tile)
+    shape = {"HEAD_DIM": dim, "DIM": max(16, power_of_two(dim))}
+    table = kv.prefix if kv.block_table is None else kv.block_table
+    stride = kv.capacity if kv.block_table is None else kv.block_table.stride(0)
+    inputs = (queries, kv.keys, kv.values, table, kv.prefix, mask)
+    numbers = (rows, mask.shape[2], heads, kv_heads, stride, dim**-0.5 if scale is None else scale)
+    fixed = {"PAGE": 0 if kv.block_table is None else kv.page, "WIDE": queries.device.type == "cpu", "N": 32}
+    fixed |= shape | {"M": tile, "num_warps": 8 if tile * shape["DIM"] > 4096 else 4, "num_stages": 2}
+    with on_device(queries.device):
+        if version == 1:
+            grid = (requests, kv_heads, tiles)
+            launch(tree_attention_v1_kernel, grid, *inputs, out, *numbers, **fixed)
+            return out
+        splits, pairs = -(-kv.capacity // columns), requests * kv_heads
+        parts = torch.empty(2, pairs, splits, tiles * tile, dtype=torch.float32, device=queries.device)
+        values = torch.empty(pairs, splits, tiles * tile, shape["DIM"], dtype=torch.float32, device=queries.device)
+        launch(
+            tree_attention_split_kernel, (pairs, tiles, splits), *inputs, *parts, values, *numbers, splits,
+            tiles * tile, COLUMNS=columns, **fixed,
+        )  # fmt: skip
+        grid = (pairs, tiles * tile // 16)
+        launch(combine_kernel, grid, *parts, values, out, rows, heads, kv_heads, splits, tiles * tile, **shape, M=16)
+    return out
+
+
+def tree_attention(
+    queries: Float[Tensor, "requests rows heads head_dim"],
+    kv: TreeKV,
+    mask: Int32[Tensor, "requests rows words"],
+    *,
+    scale: float | None = None,
+) -> Float[Tensor, "requests rows heads head_dim"]:
+    """What each row of each tree reads from its cache; zeros for padding rows (those that do not see themselves).
+
+    Query head h uses key head h // (heads / kv_heads); `scale` None takes head_dim ** -0.5. float16, bfloat16 or
+    float32 in, float32 inside. On a CUDA device two launches of a size fixed by the shapes and `kv.capacity`.
+
+    Raises:
+        ValueError: a shape, dtype, stride or device that does not fit, by the argument's name.
+    """
+    if takes_triton(queries.device):
+        return tree_attention_triton(queries, kv, mask, scale=scale)
+    return tree_attention_reference(queries, kv, mask, scale=scale)
+
+
+def _check(queries: Tensor, kv: TreeKV, mask: Tensor) -> None:
+    if queries.ndim != 4 or not queries.is_contiguous():
+        raise ValueError(
+            f"queries has shape {tuple(queries.shape)} and strides {queries.stride()}; expected contiguous "
+            "[requests, rows, heads, head_dim]"
+        )
+    requests, rows, heads, dim = queries.shape
+    if rows > MAX_ROWS:
+        raise ValueError(f"queries has {rows} rows; expected at most {MAX_ROWS}: the pending token and the nodes")
+    for name, values in (("keys", kv.keys), ("values", kv.values)):
+        if values.ndim != 3 or values.shape[2] != dim or heads % max(1, values.shape[1]) or not values.is_contiguous():
+            raise ValueError(
+                f"kv.{name} has shape {tuple(values.shape)}; expected contiguous [slots, kv_heads, {dim}] with "
+                f"kv_heads dividing {heads}"
+            )
+        if values.dtype != queries.dtype:
+            raise ValueError(f"kv.{name} is {values.dtype}, queries {queries.dtype}; expected the same")
+    expected = {"kv.prefix": (kv.prefix, (requests,)), "mask": (mask, (requests, rows, -(-rows // 32)))}
+    if kv.block_table is not None:
+        blocks = -(-kv.capacity // kv.page) if kv.page > 0 else 0
+        if kv.page < 1 or kv.block_table.ndim != 2 or kv.block_table.shape[1] < blocks:
+            raise ValueError(
+                f"kv.block_table has shape {tuple(kv.block_table.shape)} with pages of {kv.page}; expected at least "
+                f"{blocks} blocks a request for a capacity of {kv.capacity}"
+            )
+        expected["kv.block_table"] = (kv.block_table, (requests, kv.block_table.shape[1]))
+    elif kv.keys.shape[0] < requests * kv.capacity:
+        raise ValueError(f"kv.keys has {kv.keys.shape[0]} slots; expected {requests} x capacity {kv.capacity}")
+    for name, (values, shape) in expected.items():
+        if tuple(values.shape) != shape or values.dtype != torch.int32 or not values.is_contiguous():
+            raise ValueError(
+                f"{name} is {values.dtype} of shape {tuple(values.shape)}; expected contiguous torch.int32 of {shape}"
+            )
+        if values.device != queries.device:
+            raise ValueError(f"{name} lies on {values.device}, queries on {queries.device}; move it there first")
+
+
+def benchmark(device: torch.device, repeats: int = 30) -> float:
+    """Median microseconds of 64 rows over a prefix of 8,192 (512 on a CPU), 32 query and 8 key heads of 128."""
+    from specdec_kernels.chain_benchmark import microseconds
+
+    prefix = 8192 if device.type == "cuda" else 512
+    capacity, rows = prefix + 64, 64
+    dtype = torch.bfloat16 if device.type == "cuda" else torch.float32
+    queries = torch.randn(1, rows, 32, 128, device=device, dtype=dtype)
+    keys, values = torch.randn(2, capacity, 8, 128, device=device, dtype=dtype)
+    kv = TreeKV(keys, values, torch.tensor([prefix], dtype=torch.int32, device=device), capacity)
+    mask = pack_mask(torch.ones(1, rows, rows, dtype=torch.bool, device=device).tril())
+    return microseconds(lambda: tree_attention(queries, kv, mask), device, repeats)
+
+
+if __name__ == "__main__":
+    name = "cuda" if torch.cuda.is_available() else "cpu"
+    note = " (reference)" if name == "cpu" else ""
+    print(f"tree_attention on {name}: {benchmark(torch.device(name), 5):.0f} us{note}")

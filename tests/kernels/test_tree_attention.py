@@ -1,0 +1,133 @@
+"""Tree attention equals a float64 softmax over the mask, over paged and contiguous caches, whatever the shapes."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from specdec_core.draft import DraftTree
+from specdec_kernels.tree_attention import (
+    TreeKV,
+    pack_mask,
+    tree_attention,
+    tree_attention_reference,
+    tree_attention_triton,
+    unpack_mask,
+)
+
+pytest.importorskip("triton", reason="Triton has no wheel for this platform")
+
+TOLERANCE = {torch.float32: 1e-5, torch.float16: 2e-3, torch.bfloat16: 2e-2}
+VERSIONS = pytest.mark.parametrize("version", [1, 2])
+
+
+def make_case(
+    seed: int, *, requests=2, rows=7, heads=4, kv_heads=2, dim=64, longest=40, dtype=torch.float32, page=0, padding=0
+):
+    """(queries, kv, mask): random trees behind prefixes of different length, the cache beyond them NaN."""
+    rng = torch.Generator().manual_seed(seed)
+    prefix = torch.randint(0, longest + 1, (requests,), generator=rng, dtype=torch.int32)
+    prefix[0] = longest
+    capacity = longest + rows
+    mask = torch.zeros(requests, rows, rows, dtype=torch.bool)
+    for request in range(requests):
+        parents = tuple(int(torch.randint(-1, node, (), generator=rng)) if node else -1 for node in range(rows - 1))
+        mask[request] = DraftTree((0,) * (rows - 1), parents).attention_mask(0)
+        if padding:
+            mask[request, rows - padding :] = False
+    blocks = -(-capacity // page) if page else 0
+    slots = requests * blocks * page if page else requests * capacity
+    table = torch.randperm(requests * blocks, generator=rng).view(requests, blocks).to(torch.int32) if page else None
+    pools = torch.full((2, slots, kv_heads, dim), float("nan"))
+    kv = TreeKV(pools[0], pools[1], prefix, capacity, table, page)
+    for request, start in enumerate(prefix.tolist()):
+        at = kv.slots(request, start + rows)
+        pools[:, at] = torch.randn(2, len(at), kv_heads, dim, generator=rng)
+    kv = replace(kv, keys=pools[0].to(dtype), values=pools[1].to(dtype))
+    queries = torch.randn(requests, rows, heads, dim, generator=rng).to(dtype)
+    return queries, kv, pack_mask(mask)
+
+
+def in_float64(queries, kv, mask):
+    wide = replace(kv, keys=kv.keys.double(), values=kv.values.double())
+    return tree_attention_reference(queries.double(), wide, mask)
+
+
+def largest_error(got, wanted) -> float:
+    return float((got.double() - wanted).abs().max())
+
+
+@VERSIONS
+@pytest.mark.parametrize("page", [0, 16], ids=["contiguous", "paged"])
+def test_equals_float64(version: int, page: int) -> None:
+    case = make_case(1, page=page)
+    got = tree_attention_triton(*case, version=version, columns=32)
+    assert largest_error(got, in_float64(*case)) < 1e-5
+
+
+@pytest.mark.slow
+@VERSIONS
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16], ids=["fp32", "fp16", "bf16"])
+@pytest.mark.parametrize(
+    ("rows", "heads", "kv_heads", "dim"), [(1, 2, 1, 64), (33, 6, 2, 96), (64, 4, 1, 128), (128, 2, 2, 64)]
+)
+def test_shapes_and_types(version, dtype, rows, heads, kv_heads, dim) -> None:
+    case = make_case(2, rows=rows, heads=heads, kv_heads=kv_heads, dim=dim, longest=70, dtype=dtype, page=16)
+    got = tree_attention_triton(*case, version=version, columns=64)
+    assert largest_error(got, in_float64(*case)) < TOLERANCE[dtype]
+
+
+@VERSIONS
+def test_p50_a_padding_row_is_zero_and_changes_no_other(version: int) -> None:
+    queries, kv, mask = make_case(3, rows=6, padding=2)
+    got = tree_attention_triton(queries, kv, mask, version=version, columns=32)
+    assert torch.equal(got[:, 4:], torch.zeros_like(got[:, 4:]))
+    other = queries.clone()
+    other[:, 4:] = 1e4
+    assert torch.equal(tree_attention_triton(other, kv, mask, version=version, columns=32), got)
+
+
+@VERSIONS
+def test_what_a_row_must_not_see_does_not_reach_it(version: int) -> None:
+    queries, kv, mask = make_case(4, requests=1, rows=6, longest=20)
+    got, seen = tree_attention_triton(queries, kv, mask, version=version, columns=16), unpack_mask(mask)[0]
+    for column in range(6):
+        keys, values = kv.keys.clone(), kv.values.clone()
+        keys[20 + column], values[20 + column] = 3.0, 5.0
+        moved = tree_attention_triton(queries, replace(kv, keys=keys, values=values), mask, version=version, columns=16)
+        changed = (moved != got).flatten(2).any(-1)[0]
+        assert torch.equal(changed, seen[:, column]), column
+
+
+def test_p45_the_mask_of_a_tree_packs_and_unpacks() -> None:
+    mask = DraftTree((0,) * 6, (-1, -1, 0, 0, 1, 3)).attention_mask(0)[None]
+    assert ["".join(map(str, row)) for row in mask[0].int().tolist()] == [
+        "1000000", "1100000", "1010000", "1101000", "1100100", "1010010", "1100101",
+    ]  # fmt: skip
+    assert pack_mask(mask)[0, :, 0].tolist() == [1, 3, 5, 11, 19, 37, 83]
+    wide = torch.rand(2, 65, 65) < 0.5
+    assert torch.equal(unpack_mask(pack_mask(wide)), wide)
+
+
+def test_runs_repeat_to_the_bit_and_splits_agree() -> None:
+    case = make_case(5)
+    got = tree_attention_triton(*case, columns=32)
+    assert torch.equal(got, tree_attention_triton(*case, columns=32))
+    assert largest_error(tree_attention_triton(*case, columns=64), got.double()) < 1e-5
+
+
+def test_the_wrapper_answers_on_the_cpu_and_names_what_is_wrong() -> None:
+    queries, kv, mask = make_case(6, page=16)
+    assert torch.equal(tree_attention(queries, kv, mask), tree_attention_reference(queries, kv, mask))
+    with pytest.raises(ValueError, match="queries has 129 rows; expected at most 128"):
+        tree_attention(torch.zeros(1, 129, 4, 64), kv, mask)
+    with pytest.raises(ValueError, match=r"mask is torch.int64"):
+        tree_attention(queries, kv, mask.long())
+    with pytest.raises(ValueError, match="kv.keys is torch.float32, queries torch.float16; expected the same"):
+        tree_attention(queries.half(), kv, mask)
+    with pytest.raises(ValueError, match="kv.block_table has shape"):
+        tree_attention(queries, replace(kv, page=0), mask)
+    with pytest.raises(ValueError, match="kv_heads dividing 3"):
+        tree_attention(queries[:, :, :3].contiguous(), kv, mask)
+    with pytest.raises(ValueError, match="version is 7; expected 1"):
+        tree_attention_triton(queries, kv, mask, version=7)
