@@ -70,6 +70,14 @@ def test_a_rectangle_is_flattened_where_it_is() -> None:
     assert flatten_padded(rectangle.to(torch.int32))[0].dtype == torch.int64
 
 
+def test_a_rectangle_of_laws_that_does_not_fit_is_named() -> None:
+    rectangle = torch.tensor([[0, 1, -1], [2, -1, -1]])
+    with pytest.raises(ValueError, match=r"draft_probs has shape \(2, 2, 4\); expected \[2, 3, vocab\]"):
+        flatten_padded(rectangle, torch.rand(2, 2, 4))
+    with pytest.raises(ValueError, match=r"target_probs has shape \(2, 3, 4\); expected \[2, 4, vocab\]"):
+        flatten_padded(rectangle, torch.rand(2, 3, 4), torch.rand(2, 3, 4))
+
+
 @pytest.mark.parametrize("name", BATCHED)
 def test_checks_are_the_default_and_can_be_left_out(name: str) -> None:
     worse = P.clone()
