@@ -1,14 +1,18 @@
 """Many draft trees at once: who is whose child, and how deep."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
-from jaxtyping import Float, Int, Int64
+from jaxtyping import Bool, Float, Int, Int64
 import torch
 from torch import Tensor
 
 from specdec_core.rules.batched.checks import check_batch, check_parents
 from specdec_core.rules.batched.coins import BatchCoins
+from specdec_core.rules.batched.laws import groups
 from specdec_core.rules.batched.ragged import Ragged
+from specdec_core.rules.batched.verdict import BatchVerdict, tree_verdict
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -70,6 +74,38 @@ def checked_forest(
         check_batch(draft_tokens, cu_num_draft, draft_probs, target_probs, coins)
         check_parents(parents, cu_num_draft)
     return Forest.of(draft_tokens, cu_num_draft, parents)
+
+
+class Judged(Protocol):
+    """A group of requests whose trees are judged together; the verdicts stand once `run` is through."""
+
+    @property
+    def path(self) -> Int64[Tensor, "group deepest"]: ...
+    @property
+    def num_accepted(self) -> Int64[Tensor, " group"]: ...
+    @property
+    def next_token(self) -> Int64[Tensor, " group"]: ...
+    @property
+    def is_bonus(self) -> Bool[Tensor, " group"]: ...
+
+    def run(self, coins: BatchCoins) -> None:
+        """Asks `coins` all there is to ask."""
+        ...
+
+
+def judge_in_groups(
+    forest: Forest, vocab: int, coins: BatchCoins, group: Callable[[Int64[Tensor, " group"]], Judged]
+) -> BatchVerdict:
+    """The verdicts of all trees, a group of requests at a time, so that worn laws never fill the memory."""
+    path = torch.full((len(forest), forest.deepest), -1, dtype=torch.int64, device=forest.row.device)
+    num_accepted, next_token = torch.zeros_like(forest.batch.counts), torch.zeros_like(forest.batch.counts)
+    is_bonus = torch.zeros_like(num_accepted, dtype=torch.bool)
+    for part in groups(len(forest), vocab):
+        judged = group(torch.arange(part.start, part.stop, device=forest.row.device))
+        judged.run(coins)
+        path[part], num_accepted[part] = judged.path, judged.num_accepted
+        next_token[part], is_bonus[part] = judged.next_token, judged.is_bonus
+    return tree_verdict(forest.batch, num_accepted, path, next_token, is_bonus)
 
 
 def _deepest(batch: Ragged, row: Tensor, parent_row: Tensor) -> int:

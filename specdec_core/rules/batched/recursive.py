@@ -1,13 +1,13 @@
 """Recursive rejection on many trees at once: each request walks down its tree, all of them one child a step."""
 
-from jaxtyping import Float, Float64, Int, Int64
+from jaxtyping import Bool, Float, Float64, Int, Int64
 import torch
 from torch import Tensor
 
 from specdec_core.residual import wide
 from specdec_core.rules.batched.coins import BatchCoins, Questions
-from specdec_core.rules.batched.forest import Forest, checked_forest
-from specdec_core.rules.batched.laws import Laws, groups
+from specdec_core.rules.batched.forest import Forest, checked_forest, judge_in_groups
+from specdec_core.rules.batched.laws import Laws
 from specdec_core.rules.batched.rows import (
     draw_from_rows,
     law_rows,
@@ -15,7 +15,7 @@ from specdec_core.rules.batched.rows import (
     residual_rows,
     without_rows,
 )
-from specdec_core.rules.batched.verdict import BatchVerdict, tree_verdict
+from specdec_core.rules.batched.verdict import BatchVerdict
 
 
 def verify_recursive_batch(
@@ -59,19 +59,12 @@ def _walk_all(
     *,
     replace: bool,
 ) -> BatchVerdict:
-    shape = (len(forest), forest.deepest)
-    path = torch.full(shape, -1, dtype=torch.int64, device=forest.row.device)
-    num_accepted, next_token = torch.zeros_like(forest.batch.counts), torch.zeros_like(forest.batch.counts)
-    is_bonus = torch.zeros_like(num_accepted, dtype=torch.bool)
-    for part in groups(len(forest), target_probs.shape[1]):
-        requests = torch.arange(part.start, part.stop, device=forest.row.device)
-        walk = _Walk(forest, requests, draft_probs, target_probs, replace)
-        while walk.step(coins):
-            pass
-        path[part], num_accepted[part] = walk.path, walk.num_accepted
-        is_bonus[part] = forest.first_child[walk.row] < 0
-        next_token[part] = walk.draw(coins, is_bonus[part])
-    return tree_verdict(forest.batch, num_accepted, path, next_token, is_bonus)
+    return judge_in_groups(
+        forest,
+        target_probs.shape[1],
+        coins,
+        lambda requests: _Walk(forest, requests, draft_probs, target_probs, replace),
+    )
 
 
 class _Walk:
@@ -93,12 +86,24 @@ class _Walk:
         self.row = forest.batch.first_row[requests]
         self.child = forest.first_child[self.row]
         self.asked, self.num_accepted = torch.zeros_like(requests), torch.zeros_like(requests)
+        self.next_token = torch.zeros_like(requests)
         self.path = torch.full((len(requests), forest.deepest), -1, dtype=torch.int64, device=requests.device)
         self.worn = torch.zeros_like(requests, dtype=torch.bool)
         law = wide(target_probs[:0])
         self.p = law.new_empty(len(requests), law.shape[1])
         # with replacement q stays what it was
         self.q = None if replace or draft_probs is None else torch.empty_like(self.p)
+
+    @property
+    def is_bonus(self) -> Bool[Tensor, " group"]:
+        """Whether a request's path ends where nothing was drafted; settled when no child is left."""
+        return self.forest.first_child[self.row] < 0
+
+    def run(self, coins: BatchCoins) -> None:
+        """Walks until no request has a child to judge, and draws the next tokens."""
+        while self.step(coins):
+            pass
+        self.next_token = self.draw(coins)
 
     def step(self, coins: BatchCoins) -> bool:
         """Judges one child of every request that has one; false when none has."""
@@ -115,11 +120,12 @@ class _Walk:
         self._refuse(who[~kept], child[~kept], token[~kept])
         return True
 
-    def draw(self, coins: BatchCoins, is_bonus: Tensor) -> Int64[Tensor, " group"]:
+    def draw(self, coins: BatchCoins) -> Int64[Tensor, " group"]:
         """The token after each path: from what is left of p where all children were refused."""
         tokens = torch.empty_like(self.row)
         nodes = self.row - self.forest.batch.first_row[self.requests]
         questions = Questions(self.requests, nodes, self.asked)
+        is_bonus = self.is_bonus
         left, leaf = torch.nonzero(~is_bonus)[:, 0], torch.nonzero(is_bonus)[:, 0]
         if len(left):
             tokens[left] = coins.draw(Laws.of(self.p[left]), questions[left], "recover")

@@ -8,10 +8,10 @@ from specdec_core.coins.protocol import Purpose
 from specdec_core.residual import wide
 from specdec_core.rules.batched.block import capped_ratios
 from specdec_core.rules.batched.coins import BatchCoins, Questions
-from specdec_core.rules.batched.forest import Forest, checked_forest
-from specdec_core.rules.batched.laws import Laws, groups
+from specdec_core.rules.batched.forest import Forest, checked_forest, judge_in_groups
+from specdec_core.rules.batched.laws import Laws
 from specdec_core.rules.batched.rows import law_rows, scaled_excess_rows, without_rows
-from specdec_core.rules.batched.verdict import BatchVerdict, tree_verdict
+from specdec_core.rules.batched.verdict import BatchVerdict
 
 
 def verify_traversal_batch(
@@ -55,17 +55,12 @@ def _traverse_all(
     *,
     replace: bool,
 ) -> BatchVerdict:
-    shape = (len(forest), forest.deepest)
-    path = torch.full(shape, -1, dtype=torch.int64, device=forest.row.device)
-    num_accepted, next_token = torch.zeros_like(forest.batch.counts), torch.zeros_like(forest.batch.counts)
-    is_bonus = torch.zeros_like(num_accepted, dtype=torch.bool)
-    for part in groups(len(forest), target_probs.shape[1]):
-        requests = torch.arange(part.start, part.stop, device=forest.row.device)
-        descent = _Descent(forest, requests, draft_probs, target_probs, replace)
-        descent.run(coins)
-        path[part], num_accepted[part] = descent.path, descent.depth
-        next_token[part], is_bonus[part] = descent.next_token, descent.is_bonus
-    return tree_verdict(forest.batch, num_accepted, path, next_token, is_bonus)
+    return judge_in_groups(
+        forest,
+        target_probs.shape[1],
+        coins,
+        lambda requests: _Descent(forest, requests, draft_probs, target_probs, replace),
+    )
 
 
 class _Descent:
@@ -104,6 +99,11 @@ class _Descent:
         """The nodes below the root down to each request's leaf, padded with -1."""
         places = torch.arange(self.forest.deepest, device=self.depth.device)
         return torch.where(places < self.depth[:, None], self.forest.node(self.slot[:, 1:]), -1)
+
+    @property
+    def num_accepted(self) -> Int64[Tensor, " group"]:
+        """The depth of each request's leaf."""
+        return self.depth
 
     def run(self, coins: BatchCoins) -> None:
         """Judges leaves until every request has accepted one; the root always passes."""
