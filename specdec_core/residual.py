@@ -145,8 +145,8 @@ def exact_law(law: Law) -> Sequence[Fraction]:
 
 
 def wide(law: Tensor) -> Tensor:
-    """The law in float64, or float32 where the device has no float64."""
-    return law.to(torch.float32 if law.device.type == "mps" else torch.float64)
+    """The law in float64, or float32 where the device has no float64; no gradient runs through a decision."""
+    return law.detach().to(torch.float32 if law.device.type == "mps" else torch.float64)
 
 
 def _normalised(excess: Tensor, fallback: Tensor) -> Tensor:

@@ -59,8 +59,27 @@ def draft_laws(
 
 
 def check_tree(tree: DraftTree, draft_probs: Sequence[Law] | None, target_probs: Sequence[Law]) -> None:
-    """ValueError unless N nodes come with N draft laws (or None) and N + 1 target laws of one vocabulary."""
+    """ValueError unless N nodes come with N draft laws (or None) and N + 1 target laws of one vocabulary.
+
+    Siblings must come with one and the same law: a rule judges them all against it.
+    """
     check_chain(tree.tokens, draft_probs, target_probs)
+    if draft_probs is None:
+        return
+    first_child: dict[int, int] = {}
+    for node, parent in enumerate(tree.parents):
+        first = first_child.setdefault(parent, node)
+        if first != node and not _is_same_law(draft_probs[first], draft_probs[node]):
+            raise ValueError(
+                f"draft_probs[{node}] differs from draft_probs[{first}], the law of its first sibling; siblings are "
+                "drawn from one law (without replacement: the law before anything is taken out)"
+            )
+
+
+def _is_same_law(one: Law, other: Law) -> bool:
+    if isinstance(one, Tensor) and isinstance(other, Tensor):
+        return one.data_ptr() == other.data_ptr() or torch.equal(one, other)
+    return one is other or list(one) == list(other)
 
 
 def _is_law(law: Law) -> bool:

@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from specdec_core.coins import PhiloxCoins
 from specdec_core.rules import RULES
 from specdec_core.rules.batched import PhiloxBatchCoins, ScriptedBatchCoins, flatten_padded
 
@@ -27,7 +28,7 @@ def coins() -> ScriptedBatchCoins:
 def judge(name: str, q: Tensor | None, p: Tensor, given: Any, **options: Any) -> Any:
     rule = RULES[name]
     if rule.takes_tree:
-        options["parents"] = options.get("parents", PARENTS)
+        options.setdefault("parents", PARENTS)
     return rule.batched(options.pop("tokens", TOKENS), OFFSETS, q, p, given, **options)
 
 
@@ -122,3 +123,56 @@ def test_tree_rules_check_parents(name: str) -> None:
         judge(name, Q, P, coins(), parents=torch.tensor([-1, -1, -1, -1, 2]))
     with pytest.raises(ValueError, match=r"parents has shape \(4,\) for 5 nodes"):
         judge(name, Q, P, coins(), parents=PARENTS[:4])
+
+
+@pytest.mark.parametrize("name", [name for name in BATCHED if RULES[name].takes_tree and RULES[name].needs_draft_probs])
+def test_siblings_of_different_laws_are_refused(name: str) -> None:
+    worse = Q.clone()
+    worse[3] = torch.tensor([0.25, 0.5, 0.25])
+    with pytest.raises(ValueError, match=r"draft_probs\[3\] \(request 2, draft 1\) differs from draft_probs\[2\]"):
+        judge(name, worse, P, coins())
+    other = Q.clone()
+    other[2:4] = torch.tensor([0.25, 0.5, 0.25])  # another request, another law; and its grandchild has its own
+    assert len(judge(name, other, P, coins())) == 3
+
+
+@pytest.mark.parametrize("name", BATCHED)
+def test_other_kinds_of_arguments_are_named(name: str) -> None:
+    given = None if name == "greedy" else coins()
+    with pytest.raises(ValueError, match="target_probs is a list; expected a tensor"):
+        judge(name, Q, P.tolist(), given)
+    with pytest.raises(ValueError, match="draft_tokens is a list; expected a tensor of whole numbers"):
+        judge(name, Q, P, given, tokens=[0, 1, 1, 0, 1])
+    with pytest.raises(ValueError, match="draft_tokens is torch.float32 of shape"):
+        judge(name, Q, P, given, tokens=TOKENS.float())
+    with pytest.raises(
+        ValueError, match=r"target_probs is torch.float8_e4m3fn of shape \(8, 3\); expected \[8, vocab\]"
+    ):
+        judge(name, Q, P.to(torch.float8_e4m3fn), given)
+    with pytest.raises(ValueError, match=r"target_probs is torch.float32 of shape \(8, 0\)"):
+        judge(name, Q, P[:, :0], given)
+    if name != "greedy":
+        with pytest.raises(ValueError, match="coins is a PhiloxCoins; expected coins of a batch"):
+            judge(name, Q, P, PhiloxCoins(1))
+        with pytest.raises(ValueError, match="coins is a NoneType"):
+            judge(name, Q, P, None)
+    if RULES[name].takes_tree:
+        with pytest.raises(ValueError, match="parents is torch.float32 of shape"):
+            judge(name, Q, P, given, parents=PARENTS.float())
+        with pytest.raises(ValueError, match="parents is a NoneType"):
+            judge(name, Q, P, given, parents=None)
+
+
+@pytest.mark.parametrize("name", BATCHED)
+def test_laws_under_a_gradient_are_judged_alike(name: str) -> None:
+    for fresh in (coins, lambda: PhiloxBatchCoins([1, 2, 3], requests=[0, 1, 2], lengths=[4, 5, 6])):
+        expected = judge(name, Q, P, fresh())
+        found = judge(name, Q.clone().requires_grad_(), P.clone().requires_grad_(), fresh())
+        assert [found.verdict(request) for request in range(3)] == [expected.verdict(request) for request in range(3)]
+
+
+def test_numbers_that_are_not_whole_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"requests\[1\] is 0.9; expected a whole number"):
+        PhiloxBatchCoins([7, 7], requests=[0, 0.9], lengths=[3, 3])  # type: ignore[list-item]
+    with pytest.raises(ValueError, match=r"draft_tokens is torch.float32 of shape \(1, 2\)"):
+        flatten_padded(torch.tensor([[0.5, -1.0]]))

@@ -83,7 +83,7 @@ def test_what_stands_in_the_padding_is_never_read() -> None:
     [
         ([[1, -1, 2]], r"draft_tokens\[0, 1\] is -1; drafts come first"),
         ([[1, -2]], r"draft_tokens\[0, 1\] is -2"),
-        ([1, 2], r"draft_tokens has shape \(2,\)"),
+        ([1, 2], r"draft_tokens is torch.int64 of shape \(2,\)"),
     ],
 )
 def test_padding_in_the_middle_is_refused(tokens: list[Any], message: str) -> None:

@@ -1,7 +1,9 @@
 """What the engine refuses, by the name of the argument, and that nothing is lost when it does."""
 
+import json
 import math
 
+import numpy as np
 import pytest
 import torch
 
@@ -48,7 +50,7 @@ def test_a_prompt_that_leaves_no_room(length: int, engine: Engine) -> None:
     assert engine.generate([1] * 15, GREEDY, 4).tokens == (8,)
 
 
-@pytest.mark.parametrize("count", [0, -1, -100, 2.5, None])
+@pytest.mark.parametrize("count", [0, -1, -100, 2.5, 3.0, None])
 def test_max_new_tokens_below_one_or_no_count(count, engine: Engine) -> None:
     with pytest.raises(ValueError, match=f"max_new_tokens is {count}; expected .* at least 1"):
         engine.generate([1], GREEDY, count)
@@ -74,9 +76,10 @@ def test_an_unknown_rule() -> None:
         Engine(toy_pair()[0], None, "chian")
 
 
-def test_a_negative_record_top() -> None:
-    with pytest.raises(ValueError, match="record_top is -1"):
-        Engine(toy_pair()[0], record_top=-1)
+@pytest.mark.parametrize("count", [-1, 1.5, None])
+def test_a_record_top_that_is_no_count(count) -> None:
+    with pytest.raises(ValueError, match=f"record_top is {count}; expected a whole number, at least 0"):
+        Engine(toy_pair()[0], record_top=count)
 
 
 def test_a_rule_that_does_not_take_the_drafters_proposals(fixed_drafter) -> None:
@@ -146,15 +149,30 @@ def test_banning_every_token_is_refused_with_its_row(engine: Engine) -> None:
         engine.generate([1], params, 4)
 
 
-@pytest.mark.parametrize(("name", "value"), [("seed", -1), ("seed", 2**64)])
-def test_a_seed_out_of_range(name: str, value: int, engine: Engine) -> None:
-    with pytest.raises(ValueError, match=f"seed is {value}"):
-        engine.generate([1], SamplingParams(seed=value), 4)
+@pytest.mark.parametrize("value", [1.5, 1.0, -1, 2**32, "1", None])
+def test_a_request_out_of_range(value, engine: Engine) -> None:
+    for call in (engine.generate, engine.stream):
+        with pytest.raises(ValueError, match=rf"request is {value!r}; expected a whole number, 0\.\.4294967295"):
+            call([1], SamplingParams(seed=1), 4, request=value)
 
 
-def test_a_negative_request(engine: Engine) -> None:
-    with pytest.raises(ValueError, match="request is -1"):
-        engine.generate([1], SamplingParams(seed=1), 4, request=-1)
+def test_a_stop_id_outside_the_targets_vocabulary(engine: Engine) -> None:
+    with pytest.raises(ValueError, match=r"stop holds 10; the target's vocabulary has ids 0\.\.9"):
+        engine.generate([1], SamplingParams(temperature=0, stop=(9, 10)), 4)
+    assert engine.generate([1, 2, 3], SamplingParams(temperature=0, stop=(9, 5)), 9).tokens == (2, 0, 5)
+
+
+def test_whole_numbers_of_numpy_are_counts() -> None:
+    target, draft = toy_pair()
+    drawn = []
+    for kind in (int, np.int64, np.uint8):
+        engine = Engine(target, ModelDrafter(draft), record_top=kind(2))
+        params = SamplingParams(seed=kind(1), stop=(kind(9),))
+        generation = engine.generate([1, 2, 3], params, kind(7), request=kind(4))
+        drawn.append((generation.tokens, json.dumps(generation.trace.settings)))
+    assert drawn[0] == drawn[1] == drawn[2]
+    largest = engine.generate([1], SamplingParams(seed=2**64 - 1), 2, request=2**32 - 1)
+    assert len(largest.tokens) == 2
 
 
 def test_a_drafter_without_a_request_says_so() -> None:

@@ -220,3 +220,16 @@ def test_an_unknown_tree_method_is_refused():
     tree, q, p = case("recursive", TREE)
     with pytest.raises(ValueError, match="method is 'both'; expected one of recursive, "):
         verify_tree(tree, q, p, ScriptedCoins([]), method="both")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", [name for name, rule in RULES.items() if rule.takes_tree and rule.needs_draft_probs])
+def test_siblings_of_different_laws_are_refused(name):
+    """All siblings are judged against the first one's law; another for the second used to bend the output unseen."""
+    tree = DraftTree((0, 1), (-1, -1))
+    for laws in ([Q[0], Q[1]], torch.tensor([[float(x) for x in law] for law in Q])):
+        p = [P[0]] * 3 if isinstance(laws, list) else torch.tensor([[float(x) for x in P[0]]] * 3)
+        with pytest.raises(ValueError, match=r"draft_probs\[1\] differs from draft_probs\[0\], the law of its first"):
+            RULES[name].verify(tree, laws, p, ScriptedCoins([0.5] * 9))
+    below = DraftTree((0, 1, 0), (-1, -1, 0))
+    if name != "kseq":
+        RULES[name].verify(below, [Q[0], list(Q[0]), Q[1]], P + P[:1], ScriptedCoins([0.5] * 9))

@@ -288,6 +288,12 @@ def test_banning_everything_is_refused() -> None:
         params.probs(torch.tensor([[0.0, 1.0]]))
 
 
+@pytest.mark.parametrize("stop", [(-5,), (3, -5)])
+def test_a_negative_stop_id_is_refused_by_name(stop: tuple[int, ...]) -> None:
+    with pytest.raises(ValueError, match="stop holds -5; expected token ids, at least 0"):
+        SamplingParams(stop=stop)
+
+
 @pytest.mark.parametrize("token", [-1, 2])
 def test_a_bias_outside_the_vocabulary_is_refused(token: int) -> None:
     with pytest.raises(ValueError, match=f"logit_bias names token {token}"):
@@ -316,6 +322,8 @@ def test_penalties_without_a_history_for_each_row_are_refused(history) -> None:
         ("presence_penalty", math.nan),
         ("temperature", 1e39),
         ("repetition_penalty", 1e39),
+        ("seed", -1),
+        ("seed", 2**64),
     ],
 )
 def test_parameters_out_of_range_are_refused_by_name(name: str, value: float) -> None:

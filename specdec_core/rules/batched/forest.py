@@ -72,7 +72,7 @@ def checked_forest(
     """The trees of a batch, after all checks when asked for."""
     if validate:
         check_batch(draft_tokens, cu_num_draft, draft_probs, target_probs, coins)
-        check_parents(parents, cu_num_draft)
+        check_parents(parents, cu_num_draft, draft_probs)
     return Forest.of(draft_tokens, cu_num_draft, parents)
 
 

@@ -1,6 +1,7 @@
 """Production coins for a batch: the noise of `PhiloxCoins`, number for number."""
 
 from collections.abc import Sequence
+from numbers import Integral
 import secrets
 
 from jaxtyping import Float64, Int64, UInt32
@@ -31,6 +32,10 @@ class PhiloxBatchCoins:
                 f"seeds, requests and lengths have {len(seeds)}, {len(requests)} and {len(lengths)} entries; "
                 "give one of each a request"
             )
+        for name, numbers in (("requests", requests), ("lengths", lengths)):
+            for place, number in enumerate(numbers):
+                if not isinstance(number, Integral):
+                    raise ValueError(f"{name}[{place}] is {number!r}; expected a whole number")
         self.seeds = [secrets.randbits(53) if seed is None else int(seed) for seed in seeds]
         for pick in (min, max) if len(requests) else ():
             # its checks name the number that does not fit

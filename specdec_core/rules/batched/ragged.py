@@ -67,9 +67,10 @@ def flatten_padded(
     Raises:
         ValueError: a draft behind a -1, an id below -1, or laws of another shape.
     """
-    if draft_tokens.ndim != 2:
+    if draft_tokens.ndim != 2 or draft_tokens.is_floating_point():
         raise ValueError(
-            f"draft_tokens has shape {tuple(draft_tokens.shape)}; expected [batch, longest], padded with -1"
+            f"draft_tokens is {draft_tokens.dtype} of shape {tuple(draft_tokens.shape)}; expected ids "
+            "[batch, longest], padded with -1"
         )
     kept = draft_tokens >= 0
     counts = kept.sum(1)

@@ -23,7 +23,7 @@ def law_rows(probs: Float[Tensor, "rows vocab"], rows: Int64[Tensor, " some"]) -
 
 def single(law: Float[Tensor, " vocab"]) -> Float[Tensor, " vocab"]:
     """The law in float32, or float64 if that is what it is in."""
-    return law if law.dtype in (torch.float32, torch.float64) else law.to(torch.float32)
+    return law.detach() if law.dtype in (torch.float32, torch.float64) else law.detach().to(torch.float32)
 
 
 def residual_rows(p: Float64[Tensor, "rows vocab"], q: Float64[Tensor, "rows vocab"]) -> LawGroup:
