@@ -113,10 +113,10 @@ def test_one_token_has_no_round() -> None:
 
 
 def test_a_temperature_gets_a_certificate_that_says_what_it_covers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(assurance, "QUICK_SAMPLES", 400)
+    monkeypatch.setattr(assurance, "QUICK_SAMPLES", 600)
     output = " ".join(demo("--temperature", "10", "--gamma", "3", "--repeats", "1").split())
     assert "with top_k 4 (not the whole vocabulary), gamma 1 (not 3), logits remembered by prefix and no end" in output
-    assert "n = 400, seed 0; a distance of 0.15 would be caught with probability 0." in output
+    assert "n = 600, seed 0; a distance of 0.15 would be caught with probability 0." in output
 
 
 def test_a_certificate_at_the_very_settings_says_so() -> None:
@@ -128,7 +128,9 @@ def test_a_certificate_at_the_very_settings_says_so() -> None:
 
 def test_a_law_without_choice_has_no_certificate() -> None:
     output = demo("--temperature", "0.5", "--repeats", "1")
-    assert "No certificate: params leave one continuation" in " ".join(output.split())
+    said = " ".join(output.split())
+    assert "No certificate: " in said
+    assert "one continuation" in said
 
 
 def test_a_wrong_rule_is_found_and_fails(monkeypatch: pytest.MonkeyPatch) -> None:
