@@ -1,6 +1,7 @@
 """Controllers: how many tokens to draft in the next round, decided without looking ahead."""
 
 from collections.abc import Sequence
+from numbers import Integral
 from typing import Protocol, runtime_checkable
 
 from jaxtyping import Float
@@ -28,10 +29,10 @@ class Constant:
     """Always drafts `gamma` tokens; 0 is plain decoding."""
 
     def __init__(self, gamma: int) -> None:
-        if isinstance(gamma, bool) or not isinstance(gamma, int) or gamma < 0:
+        if isinstance(gamma, bool) or not isinstance(gamma, Integral) or gamma < 0:
             raise ValueError(f"gamma is {gamma!r}; expected a whole number of draft tokens, at least 0")
         self.name = f"constant({gamma})"
-        self._gamma = gamma
+        self._gamma = int(gamma)
 
     def gamma(self, rounds: Sequence[Round]) -> int:
         """The constant."""

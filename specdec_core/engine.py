@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from numbers import Integral
 import operator
 from typing import Any
 
@@ -36,7 +37,7 @@ class Engine:
 
     Raises:
         ValueError: an unknown rule, one that does not take the drafter's proposals, a drafter with another
-            vocabulary, or a negative gamma.
+            vocabulary, or a gamma or record_top that is no whole number, at least 0.
     """
 
     def __init__(
@@ -69,13 +70,11 @@ class Engine:
                 f"drafter {drafter.name!r} has vocab {drafter.vocab_size}, the target {target.vocab_size}; "
                 "use a drafter with the target's vocabulary"
             )
-        if record_top < 0:
-            raise ValueError(f"record_top is {record_top}; expected at least 0")
         self.target = target
         self.drafter = drafter
         self.rule = rule
         self.controller: Controller = controller if isinstance(controller, Controller) else Constant(controller)
-        self.record_top = record_top
+        self.record_top = _count("record_top", record_top, 0)
         self._streams_started = 0
 
     def generate(
@@ -96,12 +95,12 @@ class Engine:
             prompt: token ids, at least one.
             params: sampling parameters; default temperature 1.
             max_new_tokens: at least 1.
-            request: index of this sample; with the same seed, another index gives independent noise.
+            request: index of this sample, 0 to 2**32 - 1; with the same seed, another index gives independent noise.
             coins: replaces the noise that `params.seed` selects.
 
         Raises:
-            ValueError: an empty or too long prompt, an id outside the vocabulary, max_new_tokens below 1, a
-                temperature that the rule does not serve.
+            ValueError: an empty or too long prompt, an id outside the vocabulary in prompt or params.stop,
+                max_new_tokens below 1, a request out of range, a temperature that the rule does not serve.
         """
         stream = self.stream(prompt, params, max_new_tokens, request=request, coins=coins)
         try:
@@ -128,7 +127,10 @@ class Engine:
         params = SamplingParams() if params is None else params
         if not isinstance(params, SamplingParams):
             raise ValueError(f"params is {params!r}; expected SamplingParams(temperature=..., ...)")
-        self._check_request(prompt, max_new_tokens)
+        self._check_prompt(prompt)
+        self._check_stop(params)
+        max_new_tokens = _count("max_new_tokens", max_new_tokens, 1)
+        request = _count("request", request, 0, 2**32 - 1)
         if self.rule.greedy_only and not params.is_greedy:
             raise ValueError(
                 f"temperature is {params.temperature}; rule {self.rule.name!r} keeps the target's law at 0 only - "
@@ -163,7 +165,7 @@ class Engine:
         number = self._streams_started
         return Stream(session, lambda: self.drafter is None or number == self._streams_started)
 
-    def _check_request(self, prompt: Sequence[int], max_new_tokens: int) -> None:
+    def _check_prompt(self, prompt: Sequence[int]) -> None:
         vocab, context = self.target.vocab_size, self.target.max_length
         if len(prompt) == 0:
             raise ValueError("prompt is empty; give at least one token id (a start token will do)")
@@ -176,8 +178,21 @@ class Engine:
                 f"prompt has {len(prompt)} tokens; the context is {context}, which leaves no room for a new one - "
                 "shorten the prompt"
             )
-        if not isinstance(max_new_tokens, int) or max_new_tokens < 1:
-            raise ValueError(f"max_new_tokens is {max_new_tokens!r}; expected a whole number, at least 1")
+
+    def _check_stop(self, params: SamplingParams) -> None:
+        vocab = self.target.vocab_size
+        for token in params.stop:
+            if token >= vocab:
+                raise ValueError(f"stop holds {token}; the target's vocabulary has ids 0..{vocab - 1}")
+
+
+def _count(name: str, value: Any, lowest: int, highest: int | None = None) -> int:
+    """`value` as an int, whatever whole number it is; a ValueError by name for anything else."""
+    number = int(value) if isinstance(value, Integral) else lowest - 1
+    if number < lowest or (highest is not None and number > highest):
+        span = f"at least {lowest}" if highest is None else f"{lowest}..{highest}"
+        raise ValueError(f"{name} is {value!r}; expected a whole number, {span}")
+    return number
 
 
 def _whole_number(value: Any) -> int:

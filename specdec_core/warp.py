@@ -39,7 +39,7 @@ class SamplingParams:
         top_k: keeps the k largest logits (and ties with the k-th); 0 keeps all.
         top_p: keeps the fewest most probable tokens that reach this mass, the one that crosses it included.
         min_p: keeps tokens with at least this share of the largest probability.
-        seed: the noise of the request; None takes fresh noise for every request.
+        seed: the noise of the request, 0 to 2**64 - 1; None takes fresh noise for every request.
         stop: token ids that end the text (the id itself is emitted).
 
     Raises:
@@ -109,6 +109,10 @@ class SamplingParams:
         for token, bias in self.logit_bias.items():
             if not (bias == -math.inf or abs(bias) <= _LARGEST):
                 raise ValueError(f"logit_bias[{token}] is {bias}; expected a finite number, or -inf to ban the token")
+        if self.seed is not None and not 0 <= self.seed < 1 << 64:
+            raise ValueError(f"seed is {self.seed}; expected a whole number, 0..2**64 - 1, or None for fresh noise")
+        if any(token < 0 for token in self.stop):
+            raise ValueError(f"stop holds {min(self.stop)}; expected token ids, at least 0 (no stop at all is ())")
         if self.allowed_ids == ():
             raise ValueError("allowed_ids is empty, which bans everything; expected at least one id, or None for all")
         if () in self.bad_words:

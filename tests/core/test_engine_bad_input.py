@@ -193,3 +193,9 @@ def test_the_smallest_context_holds_one_token_more() -> None:
     target, draft = toy_pair(max_length=2)
     generation = Engine(target, ModelDrafter(draft), "chain", 4).generate([1], GREEDY, 50)
     assert (len(generation.tokens), generation.finish_reason) == (1, "length")
+
+
+def test_numpy_whole_numbers_are_a_gamma():
+    assert Constant(np.int64(3)).gamma([]) == 3
+    with pytest.raises(ValueError, match="gamma is 1.5"):
+        Constant(1.5)  # type: ignore[arg-type]

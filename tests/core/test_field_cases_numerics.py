@@ -7,11 +7,13 @@ import pytest
 import torch
 
 from specdec_core.certify_greedy import certify_greedy
+from specdec_core.coins import ScriptedCoins
 from specdec_core.drafters import ModelDrafter, NGramDrafter
 from specdec_core.engine import Engine
 from specdec_core.models.pairs import load_pair
 from specdec_core.models.protocol import ForwardOutput
 from specdec_core.models.tiny import save_tiny_pair
+from specdec_core.rules.chain import verify_chain
 from specdec_core.teacher_forcing import logit_gaps
 from specdec_core.toy import PrefixModel
 from specdec_core.warp import SamplingParams
@@ -123,3 +125,15 @@ def test_match_gives_one_text_for_a_seed_on_a_real_forward(drafter: str, tiny: s
         assert len(set(plain)) > 4
         for gamma in (1, 4):
             assert Engine(pair.target, by, "match", gamma).generate(PROMPTS[0], params, 40).tokens == plain
+
+
+def test_a_row_of_q_that_is_one_percent_off_bends_the_law_by_one_percent() -> None:
+    """The example of docs/numerics.md: token 0 is always drawn and never refused, although p(0) is 0.99."""
+    p = (0.99, 0.01)
+    almost_one = 1 - 2.0**-32
+    for law in (lambda *masses: masses, lambda *masses: torch.tensor(masses)):
+        target = [law(*p)] * 2
+        assert verify_chain([0], [law(0.99, 0.0)], target, ScriptedCoins([almost_one, 0])).path == (0,)
+        assert verify_chain([0], [law(1.0, 0.0)], target, ScriptedCoins([0.995, 0])).path == ()
+        with pytest.raises(ValueError, match=r"draft_probs\[0\]"):
+            verify_chain([0], [law(0.97, 0.0)], target, ScriptedCoins([0, 0]))

@@ -78,8 +78,36 @@ def test_ctrl_c_writes_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     path = tmp_path / "findings.json"
     result = run("transformers", "--only", "rule", "--json", str(path))
     assert result.exit_code == 130
-    assert "0 verdicts so far" in result.stdout
+    assert "no verdict yet; no file is written" in result.stdout
+    assert "see above" not in result.stdout
     assert not path.exists()
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "words"), [(1, "1 verdict so far, see above"), (2, "2 verdicts so far, see above")]
+)
+def test_ctrl_c_counts_the_verdicts_that_are_shown(
+    verdicts: int, words: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    honest, calls = command.audit, []
+    subject = replace(
+        transformers_audit.subjects(["rule"])[0],
+        sample=lambda first, count: [[request % 2] for request in range(first, first + count)],
+        law=lambda tokens: [1 / 2, 1 / 2],
+        horizon=1,
+    )
+
+    def interrupted(*args, **kwargs):
+        if len(calls) == verdicts:
+            raise KeyboardInterrupt
+        calls.append(1)
+        return honest(*args, **kwargs)
+
+    monkeypatch.setattr(transformers_audit, "subjects", lambda only: [subject] * 3)
+    monkeypatch.setattr(command, "audit", interrupted)
+    result = run("transformers", "--samples", "400")
+    assert result.exit_code == 130
+    assert f"{words}; no file is written" in result.stdout
 
 
 def test_the_position_keys_are_shown_and_written(tmp_path: Path) -> None:

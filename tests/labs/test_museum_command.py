@@ -1,9 +1,12 @@
 """`specdec museum`: the matrix ends with 21/21, a story, bad input, Ctrl-C."""
 
+from dataclasses import replace
+from io import StringIO
 import json
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
 from specdec_labs.cli import museum as command
@@ -35,7 +38,7 @@ def test_the_story_of_a_piece(tmp_path: Path) -> None:
         assert text in result.output
     (piece,) = json.loads(path.read_text(encoding="utf-8"))["pieces"]
     assert piece["killed"] and piece["certificate"]["power"] >= 0.99
-    assert not piece["certificate"]["wrong"]["passed"] and piece["certificate"]["right"]["passed"]
+    assert piece["certificate"]["wrong"]["rejected"] and not piece["certificate"]["right"]["rejected"]
 
 
 def test_a_piece_that_samples_cannot_show_says_so() -> None:
@@ -49,6 +52,19 @@ def test_the_matrix_ends_with_the_count(quick: None) -> None:
     assert result.exit_code == 0, result.output
     assert result.output.rstrip().splitlines()[-1] == "21/21"
     assert all(name in result.output for name in MUSEUM)
+
+
+def test_names_are_whole_on_a_narrow_screen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The names are what `specdec museum NAME` takes; real pieces, whose other columns are wide, share the line."""
+    pieces = {name: MUSEUM[name] for name in ("duplicate_siblings", "accept_at_equality", "replacement_mix_up")}
+    findings = [examine(piece) for piece in pieces.values()]
+    wide = replace(findings[0], piece=MUSEUM["draft_temperature_ignored"])
+    for width in (60, 80):
+        screen = StringIO()
+        Console(width=width, file=screen).print(command._matrix([*findings, wide]))
+        shown = screen.getvalue()
+        assert all(name in shown for name in (*pieces, "draft_temperature_ignored"))
+        assert width < 80 or "…" not in shown
 
 
 def test_a_survivor_is_exit_code_1(quick: None, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,7 +27,8 @@ def findings_table(files: Iterable[dict[str, Any]]) -> str:
         worst = max(certificate["tests"], key=lambda test: test["fit"]["tv"])
         cells = (f"{certificate['n']:,}", f"{certificate['power']:.3f}", f"{certificate['p_value']:.2g}")
         distance = f"{worst['fit']['tv']:.3f} ({worst['noise_tv']:.3f})"
-        verdict = "no deviation found" if certificate["passed"] else "**not the target's law**"
+        sound = "no deviation found" if certificate["conclusive"] else "no verdict"
+        verdict = sound if certificate["p_value"] > certificate["level"] else "**not the target's law**"
         rows.append((_name(finding), *cells, distance, verdict))
     return _table(("audit", "n", "power", "p", "TV", "verdict"), rows)
 

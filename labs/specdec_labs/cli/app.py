@@ -124,7 +124,7 @@ def museum(
     markdown: Annotated[Path | None, typer.Option(help="Write the tables of docs/museum.md to this file.")] = None,
     plain_text: PlainText = False,
 ) -> None:
-    """Try every detector on 21 mistakes of real projects; exit code 1 when one survives."""
+    """Try every detector on 21 mistakes, most of them reported by real projects; exit code 1 when one survives."""
     given = _options(locals())
     from specdec_labs.cli.museum import MuseumOptions, run_museum
 

@@ -89,14 +89,14 @@ def _examine_all(pieces: Iterable[Piece], seed: int, findings: list[Finding], co
 
 
 def _matrix(findings: Iterable[Finding]) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("piece")
-    table.add_column("exact")
-    table.add_column("property")
-    table.add_column("n", justify="right")
-    table.add_column("power", justify="right")
-    table.add_column("p", justify="right")
-    table.add_column("")
+    table = Table(box=box.SIMPLE_HEAD, padding=0)
+    # the name is what `specdec museum NAME` takes, so it is never cut; the words beside it fold instead
+    table.add_column("piece", no_wrap=True, min_width=max(map(len, MUSEUM)))
+    table.add_column("exact", overflow="fold")
+    table.add_column("property", overflow="fold")
+    for heading in ("n", "power", "p"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("", no_wrap=True)
     for finding in findings:
         kill = finding.certificate_kill
         cells = ("-", "-", "-") if kill is None else certificate_cells(kill, "")[:3]

@@ -1,4 +1,4 @@
-"""The museum in its order: 21 mistakes that real projects made or nearly made."""
+"""The museum in its order: 21 mistakes, most of them reported by real projects."""
 
 from specdec_labs.museum.batch import TIED_POSITIONS
 from specdec_labs.museum.block import CONTIGUOUS_PIECE, NOT_SCALED_PIECE, TOKEN_RULE_PIECE

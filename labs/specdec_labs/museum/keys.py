@@ -142,7 +142,7 @@ NOISE_BY_POSITION = Piece(
     cause="A dropped position is drafted again with the same noise, and block verification has already looked at it "
     "when it chose what to keep.",
     met_in="found while the keys of this lab were designed: keys by position make a text independent of its batch, "
-    "which is why they are common",
+    "which is why they are common; docs/audit.md tells what the audit of vLLM 0.32.0 found with its kernels",
     fix="The key holds the length at the start of the round instead of the position.",
     wrong=BY_POSITION,
     right=RIGHT,

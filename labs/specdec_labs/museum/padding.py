@@ -92,7 +92,7 @@ PADDED_SLOTS = Piece(
     title="padded (-1) slots",
     symptom="Rows with fewer drafts than the widest row of the batch accept everything.",
     cause="The rule runs over the whole rectangle; index -1 reads the last entry, and q = 0 there caps the ratio at 1.",
-    met_in="a relative: padded lanes of a kernel tile, vllm-project/vllm #44744",
+    met_in="no report of this form known to us; a relative: padded lanes of a kernel tile, vllm-project/vllm #44744",
     fix="A row is as long as its own drafts; padding is cut off before any weight is computed.",
     wrong=WRONG,
     right=RIGHT,
