@@ -1,11 +1,13 @@
 """What a certificate says: the tests, the numbers to repeat it with, and the verdict in words."""
 
 from dataclasses import asdict, dataclass
+import math
 from typing import Any, Literal
 
 from specdec_core.goodness import Fit
 
 Mode = Literal["fixed", "sequential"]
+Conclusion = Literal["passed", "failed", "no verdict"]
 Impossible = tuple[int, tuple[int, ...]]
 
 
@@ -72,13 +74,25 @@ class Certificate:
     first_impossible: Impossible | None
 
     @property
+    def verdict(self) -> Conclusion:
+        """ "failed" where the law is rejected; else "passed", but "no verdict" where the power is below 0.5."""
+        if self.rejected:
+            return "failed"
+        return "passed" if self.conclusive else "no verdict"
+
+    @property
     def passed(self) -> bool:
-        """Whether no test rejects the target's law."""
-        return self.p_value > self.level
+        """Whether the verdict is a pass: nothing rejects, and the stated bias would likely have been caught."""
+        return self.verdict == "passed"
+
+    @property
+    def rejected(self) -> bool:
+        """Whether the target's law is rejected. That stands whatever the power is."""
+        return self.p_value <= self.level
 
     @property
     def conclusive(self) -> bool:
-        """Whether a pass means something: the stated bias would more likely than not have been caught."""
+        """Whether no rejection means something: the stated bias would more likely than not have been caught."""
         return self.power >= 0.5
 
     @property
@@ -98,7 +112,7 @@ class Certificate:
     @property
     def sentence(self) -> str:
         """The verdict in words."""
-        if not self.passed:
+        if self.rejected:
             return f"NOT the target's law: {self._finding}."
         if not self.conclusive:
             return (
@@ -111,6 +125,15 @@ class Certificate:
             f"p = {self.p_value:.2g}, {self._samples}; a distance of {self.bias:g} would be caught "
             f"with probability {self.power:.3f}, and the distance over the partition is at most "
             f"{max(test.fit.tv_upper for test in self.tests):.3f} (confidence {1 - self.level:.3f}).{gaps}"
+        )
+
+    @property
+    def reading(self) -> str:
+        """What the bound and the power say, in words: they answer two questions, and the bound can be larger."""
+        return (
+            '"TV at most" bounds the true distance whatever the true law is, from these samples, and shrinks only '
+            f"like 1/sqrt(n); the power is a promise about the test: a law {self.bias:g} away would be rejected with "
+            f"probability {self.power:.3f}. So the bound may well exceed {self.bias:g}."
         )
 
     @property
@@ -130,5 +153,17 @@ class Certificate:
         return f"n = {self.n}{planned}, seed {self.seed}"
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data, with `passed`, `conclusive` and `sentence`."""
-        return {**asdict(self), "passed": self.passed, "conclusive": self.conclusive, "sentence": self.sentence}
+        """Plain data that strict JSON can hold, with `verdict`, `passed`, `rejected`, `conclusive` and `sentence`.
+
+        A number that is not finite becomes a string ("inf": the e-value or chi-square after an impossible sample).
+        """
+        words = ("verdict", "passed", "rejected", "conclusive", "sentence")
+        return _strict({**asdict(self), **{name: getattr(self, name) for name in words}})
+
+
+def _strict(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _strict(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_strict(entry) for entry in value]
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value

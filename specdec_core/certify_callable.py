@@ -1,6 +1,6 @@
 """A certificate for any implementation, given as two functions: what it says, and what it should say."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -18,9 +18,16 @@ from specdec_core.partition import Tokens
 __all__ = ["Law", "Sampler", "certify_callable"]
 
 Law = Callable[[Tokens], Sequence[float] | Sequence[Fraction] | ndarray | Tensor]
-"""Tokens so far -> next-token probabilities of the target: floats, Fractions, an array or a tensor."""
+"""Tokens so far -> next-token probabilities of the target: floats, Fractions, an array or a tensor.
+
+It may miss a sum of 1 by 0.001, or by the spacing of its type at 1 (bfloat16: 0.0078), and is normalised. float16 makes
+probabilities below 3e-8 zero, and a token of probability 0 fails the certificate: better give float32.
+"""
 
 _SUM_SLACK = 1e-3
+MAX_SEED = (1 << 32) // REQUESTS_PER_SEED - 1
+"""Requests have 32 bits."""
+
 MAX_STORED = 1 << 25
 """Probabilities kept, 256 MB; a law met after that is asked for each time it is needed."""
 
@@ -50,19 +57,21 @@ def certify_callable(
             uses the noise of request first_request + i. It has to draw independent samples; one that keeps a
             random state of its own may ignore the request, and then the certificate cannot be repeated.
         law: law(tokens so far) gives the target's next-token probabilities, one for each id. It is asked for
-            every text that is met, and has to give the same answer each time.
+            every text that is met, and has to give the same answer each time. See `Law`.
         horizon: tokens under test, at most 20; draft length + 4 covers a round with everything accepted and the
             start of another that drafts.
         n, bias, wanted_power, level, max_cells, batch, sequential: as in `Demand`.
-        seed: request numbers begin at seed * 2^20, so that another seed reads other noise.
+        seed: request numbers begin at seed * 2^20, so that another seed reads other noise; 0..4095, since requests
+            have 32 bits.
         settings: kept in the certificate, to say what was audited.
         progress: called after each batch with (done, all).
 
     Raises:
-        ValueError: arguments out of range; a law that is none (negative, not finite, not summing to 1, of another
-            length than the first) or that leaves nothing to test; samples that are too few or too short or hold
-            something that is no token id.
+        ValueError: arguments out of range or not callable; a law that is none (negative, not finite, not summing to
+            1, of another length than the first) or that leaves nothing to test; samples that are too few or
+            too short or hold something that is no token id.
     """
+    _check_functions(sample=sample, law=law)
     demand = Demand(
         horizon=horizon,
         n=n,
@@ -80,9 +89,23 @@ def certify_callable(
         demand,
         settings=dict(settings or {}),
         check_support=True,
-        first_request=seed * REQUESTS_PER_SEED,
+        first_request=_first_request(demand.seed),
         progress=progress,
     )
+
+
+def _check_functions(**given: Any) -> None:
+    for name, function in given.items():
+        if not callable(function):
+            raise ValueError(f"{name} is {type(function).__name__}, not callable; expected a function")
+
+
+def _first_request(seed: int) -> int:
+    if seed > MAX_SEED:
+        raise ValueError(
+            f"seed is {seed}; expected 0..{MAX_SEED}: requests, from seed * {REQUESTS_PER_SEED} on, have 32 bits"
+        )
+    return seed * REQUESTS_PER_SEED
 
 
 class CallableLaws:
@@ -109,6 +132,7 @@ class CallableLaws:
         given = self._law(continuation)
         where = f"law({continuation})"
         try:
+            slack = _sum_slack(given)
             if isinstance(given, Tensor):
                 given = given.detach().to("cpu", torch.float64).numpy()
             values = given if isinstance(given, ndarray) else [float(value) for value in given]
@@ -123,9 +147,29 @@ class CallableLaws:
                 f"{where} has {len(probabilities)} probabilities, law(()) has {self._vocab}; give every id one, 0 too"
             )
         total = float(probabilities.sum())
-        if not (np.isfinite(probabilities).all() and (probabilities >= 0).all() and abs(total - 1) <= _SUM_SLACK):
+        if not (np.isfinite(probabilities).all() and (probabilities >= 0).all() and abs(total - 1) <= slack):
             raise ValueError(
-                f"{where} is no law: probabilities are finite, not negative and sum to 1 (they sum to {total:.6g}) - "
-                "give the softmax after temperature, top-k and top-p, not logits"
+                f"{where} is no law: probabilities are finite, not negative and sum to 1 to within {slack:.2g} (they "
+                f"sum to {total:.6g}) - give the softmax after temperature, top-k and top-p, not logits; if rounding "
+                "made the sum, compute it in float32 or float64"
             )
         return probabilities / total
+
+
+def _sum_slack(given: Any) -> float:
+    """How far a law of this type may sum from 1: rounding each entry moves the sum by half the spacing at 1.
+
+    Raises:
+        TypeError: a type that is no list of real numbers.
+    """
+    if isinstance(given, Mapping | set | frozenset | str | bytes):
+        raise TypeError(f"{type(given).__name__} has no order of ids")
+    if isinstance(given, Tensor):
+        if given.is_complex():
+            raise TypeError("complex numbers")
+        return max(_SUM_SLACK, torch.finfo(given.dtype).eps) if given.is_floating_point() else _SUM_SLACK
+    if np.iscomplexobj(given):
+        raise TypeError("complex numbers")
+    if isinstance(given, ndarray) and given.dtype.kind == "f":
+        return max(_SUM_SLACK, float(np.finfo(given.dtype).eps))
+    return _SUM_SLACK

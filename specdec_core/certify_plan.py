@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 import math
-from numbers import Integral
+from numbers import Integral, Real
 
 from specdec_core.evidence import sequential_power, sequential_samples
 from specdec_core.goodness import power, samples_needed
@@ -49,8 +49,11 @@ class Demand:
     def __post_init__(self) -> None:
         for name in ("bias", "wanted_power", "level"):
             value = getattr(self, name)
-            if not (isinstance(value, int | float) and 0 < value < 1):
+            number = float(value) if isinstance(value, Real) and not isinstance(value, bool) else math.nan
+            if not 0 < number < 1:
                 raise ValueError(f"{name} is {value!r}; expected a number between 0 and 1")
+            # plain numbers, whatever came: a certificate is written as JSON
+            object.__setattr__(self, name, number)
         ranges = {
             "horizon": (self.horizon, 1, MAX_HORIZON),
             "n": (1 if self.n is None else self.n, 1, REQUESTS_PER_SEED),
@@ -62,6 +65,8 @@ class Demand:
             if not isinstance(value, Integral) or not least <= value <= most:
                 upper = "" if most == math.inf else f" and at most {most}"
                 raise ValueError(f"{name} is {value!r}; expected a whole number, at least {least}{upper}")
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, int(value))
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,11 +93,18 @@ def plan(laws: NextLaws, demand: Demand) -> Plan:
     settled in turn; both only shrink, so this ends at the finest cells that their own number of samples fills.
 
     Raises:
-        ValueError: a law that leaves nothing to test; more samples than a seed has.
+        ValueError: a law that leaves nothing to test; fewer samples than one test needs; more than a seed has.
     """
     joints = joint_laws(laws, demand.horizon)
     if demand.n is not None:
-        n, parts = demand.n, cut(joints, demand.max_cells, _least(demand.n))
+        n, parts = demand.n, cut(joints, demand.max_cells, _least(demand.n), may_be_empty=True)
+        if not parts:
+            # a law with nothing to test raises here, whatever n is
+            wanted, _ = _settled(joints, demand)
+            raise ValueError(
+                f"n is {n}; expected more samples, for no test has two cells that each expect {LEAST_EXPECTED} - leave "
+                f"n out, or give the {wanted} that a distance of {demand.bias:g} takes at power {demand.wanted_power:g}"
+            )
     else:
         n, parts = _settled(joints, demand)
     if n > REQUESTS_PER_SEED:

@@ -147,9 +147,7 @@ def cut(
             found += [_pair(first, last, joint, max_cells, least) for first in range(1, last)]
     found = [part for part in found if part.cells >= 2]
     if not found and not may_be_empty:
-        raise ValueError(
-            "the law leaves one continuation of any weight (or n is too small); raise temperature or top_k, or n"
-        )
+        raise ValueError("the law leaves one continuation of any weight to test; raise temperature or top_k")
     return found
 
 

@@ -108,7 +108,7 @@ def test_false_alarms_of_sequential_certificates_come_at_the_stated_rate() -> No
         )
         for seed in range(runs)
     ]
-    alarms = sum(not certificate.passed for certificate in found)
+    alarms = sum(certificate.rejected for certificate in found)
     assert alarms <= stats.binom.isf(1e-4, runs, level)
     # a fifth of all p-values at most is below 0.2 as well: they are valid however the sampling ended
     assert sum(certificate.p_value <= 0.2 for certificate in found) <= stats.binom.isf(1e-4, runs, 0.2)
@@ -142,7 +142,7 @@ def test_a_wrong_law_is_caught_with_fewer_samples_than_the_fixed_test_takes(move
     even, runs = [0.25, 0.25, 0.25, 0.25], 40
     found = [certified(moved, even, seed, bias=0.08, batch=25, sequential=True) for seed in range(runs)]
     fixed = samples_needed(3, 0.08, 1e-3, 0.99)
-    assert sum(not certificate.passed for certificate in found) >= runs - 1
+    assert sum(certificate.rejected for certificate in found) >= runs - 1
     mean = np.mean([certificate.n for certificate in found])
     print(f"{mean:.0f} samples instead of {fixed}")
     assert mean < fixed * share
@@ -166,8 +166,8 @@ def test_a_law_at_the_stated_distance_is_seldom_accepted() -> None:
     moved = [0.3, 0.3, 0.2, 0.2]
     options = {"bias": bias, "wanted_power": wanted, "batch": 25, "sequential": True}
     found = [certified(moved, law, seed, **options) for seed in range(runs)]
-    missed = sum(certificate.passed for certificate in found)
-    early = sum(certificate.passed and certificate.n < certificate.n_planned for certificate in found)
+    missed = sum(not certificate.rejected for certificate in found)
+    early = sum(not certificate.rejected and certificate.n < certificate.n_planned for certificate in found)
     assert found[0].power >= wanted
     assert missed <= stats.binom.isf(1e-4, runs, 1 - wanted)
     assert early <= stats.binom.isf(1e-4, runs, acceptance_budget(wanted))
@@ -184,7 +184,7 @@ def test_nothing_is_spent_before_the_first_acceptance_and_all_of_it_at_the_end()
 
 def test_a_sequential_certificate_says_how_it_went() -> None:
     certificate = certified([0.5, 0.5], [0.7, 0.3], 0, batch=20, sequential=True)
-    assert not certificate.passed
+    assert certificate.rejected
     assert certificate.mode == "sequential"
     assert certificate.n < certificate.n_planned and certificate.n % 20 == 0
     assert certificate.e_value is not None and certificate.e_value >= 1000

@@ -73,3 +73,19 @@ def test_the_worked_examples_add_up():
     assert Fraction(1, 9) + Fraction(1, 3) * Fraction(1, 2) + Fraction(2, 9) * Fraction(1, 2) == Fraction(7, 18)
     assert "**5/12 instead of 1/2**" in PAGE
     assert "**7/18 instead of 1/3**" in PAGE
+
+
+@pytest.mark.parametrize(
+    ("p_value", "conclusive", "verdict"),
+    [
+        (0.5, True, "no deviation found"),
+        (0.5, False, "no verdict"),
+        (1e-4, True, "**not the target's law**"),
+        (1e-4, False, "**not the target's law**"),
+    ],
+)
+def test_the_table_knows_three_verdicts(p_value, conclusive, verdict):
+    finding = next(iter(FINDINGS.values()))
+    certificate = {**finding["certificate"], "p_value": p_value, "conclusive": conclusive}
+    row = findings_table([{"findings": [{**finding, "certificate": certificate}]}]).splitlines()[-1]
+    assert row.endswith(f" {verdict} |")

@@ -108,7 +108,7 @@ def test_the_law_of_texts_is_the_targets(kernel: Callable[[VerifyBatch], KernelV
 
 
 def test_drafts_on_the_noise_of_the_recovery_are_caught() -> None:
-    assert not certified(verify_chain_triton, draft_purpose=2).passed
+    assert certified(verify_chain_triton, draft_purpose=2).rejected
 
 
 @triton.jit
@@ -123,7 +123,7 @@ def uniforms_by_position(keys_ptr, uniforms_ptr, request, start, slot, inside, G
 def test_noise_keyed_by_position_is_caught_in_block_verification(monkeypatch: pytest.MonkeyPatch) -> None:
     assert certified(verify_block_triton, PAPER_TARGET, PAPER_DRAFT).passed
     monkeypatch.setattr(decision_triton, "accept_uniforms", uniforms_by_position)
-    assert not certified(verify_block_triton, PAPER_TARGET, PAPER_DRAFT, by_position=True).passed
+    assert certified(verify_block_triton, PAPER_TARGET, PAPER_DRAFT, by_position=True).rejected
 
 
 @triton.jit
@@ -133,4 +133,4 @@ def unscaled_plan(plan_ints, plan_floats, request, there, row, mode, token, scal
 
 def test_a_residual_that_is_not_scaled_is_caught_in_block_verification(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(block_kernels, "store_plan", unscaled_plan)
-    assert not certified(verify_block_triton).passed
+    assert certified(verify_block_triton).rejected

@@ -131,7 +131,7 @@ def test_the_audit_tells_a_right_worker_from_a_biased_one(fake, tmp_path, monkey
     case = vllm_audit.cases()[0]
     with vllm_audit.subject(case, PYTHON, tmp_path / "keep", 0) as subject:
         finding = audit(subject, n=3000)
-    assert finding.certificate.passed is passes
+    assert finding.certificate.rejected is not passes
     assert finding.to_dict()["certificate"]["settings"]["versions"] == {"vllm": "0"}
     assert sum(finding.to_dict()["texts"].values()) == 3000
     assert (tmp_path / "keep" / "block-probabilistic-paper-seed0.jsonl").exists()

@@ -17,6 +17,7 @@ from specdec_core.partition import partitions
 from specdec_core.rules import RULES, Verdict
 from specdec_core.toy import PrefixModel, toy_pair
 from specdec_core.warp import SamplingParams
+from specdec_labs.cli import assurance
 from specdec_labs.museum import (
     RECOVERY_FROM_TARGET,
     AcceptByDraftNoise,
@@ -69,7 +70,7 @@ def test_planted_bugs_fail(pair, bug):
         "temperature on one side": Engine(target, OneSidedTemperature(draft, reported=0.6), "chain", 2),
     }
     certificate = certify(engines[bug], PROMPT, PARAMS, gamma=2, bias=0.08, level=1e-6, sequential=True)
-    assert not certificate.passed
+    assert certificate.rejected
     assert certificate.sentence.startswith("NOT the target's law")
     assert certificate.impossible == 0
     fixed = plan(OracleLaws(target, tuple(PROMPT), PARAMS), Demand(horizon=6, bias=0.08, level=1e-6)).n
@@ -92,7 +93,7 @@ def test_noise_shared_by_draft_and_recovery_is_caught():
     draft = PrefixModel(3, lambda prefix: torch.tensor([0.5, 0.3, 0.2]).log())
     engine = with_coins(Engine(target, ModelDrafter(draft), "chain", 1), NoiseOfTheDraft)
     certificate = certify(engine, [0], SamplingParams(), gamma=1, n=20_000, level=1e-6, sequential=True)
-    assert not certificate.passed, certificate.sentence
+    assert certificate.rejected, certificate.sentence
     assert certificate.n < 18_000
 
 
@@ -104,8 +105,7 @@ def test_200_certificates_of_the_right_engine_raise_false_alarms_at_the_stated_r
     engine = Engine(target, ModelDrafter(draft), "chain", 1)
     level, runs = 0.05, 200
     alarms = sum(
-        not certify(engine, [1], SamplingParams(), gamma=1, n=100, level=level, seed=seed).passed
-        for seed in range(runs)
+        certify(engine, [1], SamplingParams(), gamma=1, n=100, level=level, seed=seed).rejected for seed in range(runs)
     )
     # Bonferroni makes 0.05 an upper bound: 10 expected at most, more than 22 by chance in one run of 10^4
     assert alarms <= stats.binom.isf(1e-4, runs, level)
@@ -159,9 +159,9 @@ def test_tokens_of_probability_0_are_looked_for_where_engine_and_law_read_the_sa
     oracle = MemoisedModel(target, capacity=16)
     params = SamplingParams(top_k=2)
     apart = certify(Engine(wrong), PROMPT, params, gamma=0, n=100, oracle=oracle)
-    assert apart.impossible is None and not apart.passed
+    assert apart.impossible is None and apart.rejected
     together = certify(Engine(target), PROMPT, params, gamma=0, n=100)
-    assert together.impossible == 0 and together.passed
+    assert together.impossible == 0 and not together.rejected
 
 
 def test_what_was_not_exercised_is_said(pair):
@@ -170,6 +170,17 @@ def test_what_was_not_exercised_is_said(pair):
     assert certificate.uncovered == ("recovered", "bonus")
     assert "Not exercised: recovered, bonus" in replace(certificate, power=0.9).sentence
     assert "No verdict" in replace(certificate, power=0.4).sentence
+
+
+@pytest.mark.parametrize(("bias", "holds"), [(0.001, None), (0.9, True)])
+def test_a_quick_certificate_without_power_is_no_assurance(pair, bias, holds, monkeypatch):
+    monkeypatch.setattr(assurance, "QUICK_BIAS", bias)
+    monkeypatch.setattr(assurance, "QUICK_SAMPLES", 100)
+    target, _ = pair
+    quick = assurance.QuickSettings.near(PARAMS, 0)
+    found = assurance.stochastic_assurance(Engine(target), target, PROMPT, quick, 0)
+    assert found.holds is holds
+    assert ("No verdict" in found.sentence) is (holds is None)
 
 
 def test_greedy_certificate_of_the_toy_pair():

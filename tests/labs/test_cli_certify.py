@@ -38,9 +38,10 @@ def test_the_chain_rule_passes(tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
     assert "Indistinguishable from the target's law over the first 5 tokens" in " ".join(result.stdout.split())
     assert "rounds seen:" in result.stdout
+    assert "So the bound may well exceed 0.2." in " ".join(result.stdout.split())
     assert "Not exercised" not in result.stdout
     data = json.loads(path.read_text(encoding="utf-8"))
-    assert data["passed"] is True
+    assert data["passed"] is True and data["verdict"] == "passed"
     assert data["n"] == 600
     assert data["memo"] is True
     assert data["coverage"]["second_round"] == 600
@@ -98,7 +99,7 @@ def test_a_wrong_rule_is_caught_early_and_drawn_all_the_same(monkeypatch: pytest
     assert result.exit_code == 1, result.output
     planned = int(result.stdout.split("of at most ")[1].split()[0])
     assert int(result.stdout.split("stopped after ")[1].split()[0]) < planned / 4
-    assert "NOT passed" in page.read_text(encoding="utf-8")
+    assert "<h1>Certificate: failed</h1>" in page.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(("bias", "wanted"), [("0.3", 0.9), ("0.2", 0.99)])
@@ -119,9 +120,13 @@ def test_few_samples_give_no_verdict_and_no_false_alarm() -> None:
         assert result.exit_code in (1, 2)
 
 
-def test_a_lossy_rule_is_never_called_indistinguishable_without_power() -> None:
-    result = certify("--rule", "relaxed", "--n", "200")
+def test_a_lossy_rule_is_never_called_indistinguishable_without_power(tmp_path: Path) -> None:
+    path, page = tmp_path / "c.json", tmp_path / "c.html"
+    result = certify("--rule", "relaxed", "--n", "200", "--json", str(path), "--plot", str(page))
     assert result.exit_code == 1
+    data = json.loads(path.read_text(encoding="utf-8"))
+    assert (data["verdict"], data["passed"]) == ("no verdict", False)
+    assert "<h1>Certificate: no verdict</h1>" in page.read_text(encoding="utf-8")
     assert "Indistinguishable" not in result.output
 
 
@@ -140,6 +145,9 @@ def test_a_lossy_rule_is_never_called_indistinguishable_without_power() -> None:
         (["--prompt", ""], "the prompt is empty"),
         (["--json", "no-such-folder/c.json"], "cannot write"),
         (["--plot", "no-such-folder/c.html"], "cannot write"),
+        (["--json", "/proc/c.json"], "its folder takes no new file"),
+        (["--plot", "/proc/c.html"], "its folder takes no new file"),
+        (["--n", "5"], "n is 5; expected more samples"),
         (["--json", "same", "--plot", "same"], "each a file of its own"),
     ],
 )

@@ -44,10 +44,10 @@ def test_which_pieces_samples_cannot_show():
 def test_the_certificate_catches_the_piece(name):
     piece = MUSEUM[name]
     certificate = caught(name)
-    assert not certificate.passed, certificate.sentence
+    assert certificate.rejected, certificate.sentence
     assert certificate.p_value < LEVEL
     right = certified(piece.certificate, piece.right)
-    assert right.passed, right.sentence
+    assert not right.rejected, right.sentence
 
 
 @pytest.mark.parametrize("name", VISIBLE)
@@ -68,7 +68,7 @@ def test_power_against_the_right_law_is_the_level():
 @pytest.mark.parametrize("name", VISIBLE)
 def test_the_power_is_what_it_is_said_to_be(name):
     runs = 50 if MUSEUM[name].certificate.n <= 800 else 20
-    hits = sum(not caught(name, seed).passed for seed in range(1, runs + 1))
+    hits = sum(caught(name, seed).rejected for seed in range(1, runs + 1))
     assert hits >= stats.binom.ppf(0.001, runs, WANTED_POWER), f"{hits} of {runs}"
 
 
@@ -85,7 +85,7 @@ def right_runs(name: str) -> tuple[Certificate, ...]:
 @pytest.mark.parametrize("name", DISTINCT_RIGHT)
 def test_the_right_code_passes_200_runs_at_the_nominal_rate(name):
     runs = right_runs(name)
-    alarms = sum(not run.passed for run in runs)
+    alarms = sum(run.rejected for run in runs)
     # Bonferroni keeps the whole certificate at or below its level
     assert alarms <= stats.binom.ppf(0.999, RUNS, RUN_LEVEL), f"{alarms} alarms in {RUNS} runs"
     # a single test has no such slack: its p-values are uniform, so too few alarms would be as suspicious as too many
@@ -111,8 +111,8 @@ def test_the_single_test_has_its_level_over_all_right_codes():
 def test_chain_with_noise_by_position_passes_where_block_fails():
     chain = NoiseCase(POSITION_CASE.laws, verify_chain, gamma=2, horizon=5, wanted=7)
     case = chain.certificate(BY_POSITION, MUSEUM["noise_by_position"].certificate.n)
-    assert certified(case, BY_POSITION).passed
-    assert not certified(MUSEUM["noise_by_position"].certificate, BY_POSITION).passed
+    assert not certified(case, BY_POSITION).rejected
+    assert certified(MUSEUM["noise_by_position"].certificate, BY_POSITION).rejected
 
 
 @pytest.mark.slow
@@ -129,4 +129,4 @@ def test_the_hole_in_the_draft_cache_leaves_the_law_alone():
     honest = Engine(MemoisedModel(model(law), capacity=16), ModelDrafter(model(other)), "chain", 1)
     for tried in (engine, honest):
         certificate = certify(tried, [0, 1], SamplingParams(), gamma=1, n=600)
-        assert certificate.passed, certificate.sentence
+        assert not certificate.rejected, certificate.sentence

@@ -20,6 +20,10 @@ from specdec_labs.plots.certificate import (
 STATED = [0.5, 0.3, 0.2, 0.0]
 
 
+def without_figure(page: str) -> str:
+    return re.sub(r"<script.*?</script>", "", page, flags=re.DOTALL)
+
+
 def certificate_of(sampled: list[float], **options) -> Certificate:
     def sample(first: int, count: int) -> np.ndarray:
         return np.random.default_rng([1, first]).choice(4, (count, 3), p=sampled)
@@ -29,7 +33,7 @@ def certificate_of(sampled: list[float], **options) -> Certificate:
 
 @pytest.fixture(scope="module")
 def passed() -> Certificate:
-    return certificate_of(STATED, n=400)
+    return certificate_of(STATED, n=1500, bias=0.15)
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +75,7 @@ def test_the_figure_draws_the_view(failed: Certificate) -> None:
     assert list(drawn["observed"].x) == [row["tv"] for row in view["rows"]]
     assert list(drawn["upper bound"].x) == [row["tv_upper"] for row in view["rows"]]
     assert list(drawn["a perfect sampler, on average"].x) == [row["noise_tv"] for row in view["rows"]]
-    assert len(drawn["enough to reject"].x) == sum(row["is_beyond"] for row in view["rows"])
+    assert len(drawn["rejects alone"].x) == sum(row["is_beyond"] for row in view["rows"])
     assert sorted(shape.x0 for shape in figure.layout.shapes) == sorted([view["bias"], view["limit"]])
     # told apart without colour
     symbols = [trace.marker.symbol for trace in figure.data]
@@ -82,7 +86,7 @@ def test_an_impossible_p_value_is_drawn_with_its_number(failed: Certificate) -> 
     worst = failed.tests[0]
     never = replace(worst, fit=replace(worst.fit, p_value=0.0, chi_square=math.inf))
     figure = certificate_figure(replace(failed, tests=(never, *failed.tests[1:])))
-    beyond = next(trace for trace in figure.data if trace.name == "enough to reject")
+    beyond = next(trace for trace in figure.data if trace.name == "rejects alone")
     assert "p = 0" in beyond.text
     assert all(math.isfinite(x) for x in beyond.x)
 
@@ -96,14 +100,52 @@ def test_an_e_value_too_small_for_a_number_is_no_evidence(sequential: Certificat
 def test_the_page_stands_alone_and_can_be_read_without_scripts(passed: Certificate, tmp_path: Path) -> None:
     page = certificate_html(passed)
     assert not re.search(r"<(script|link|img)[^>]+(src|href)=", page)
-    bare = re.sub(r"<script.*?</script>", "", page, flags=re.DOTALL)
-    assert "Certificate: passed" in bare and "p of one test" not in bare
+    bare = without_figure(page)
+    assert (
+        "Certificate: passed" in bare and "So the bound may well exceed 0.15." in bare and "p of one test" not in bare
+    )
     for test in passed.tests:
         assert f"<td>{test.label}</td><td>{test.cells}</td><td>{test.fit.p_value:.2g}</td>" in bare
     path = tmp_path / "certificate.html"
     write_certificate_html(path, passed)
     assert path.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_certificate_without_power_is_not_headed_passed() -> None:
+    certificate = certificate_of(STATED, n=60)
+    bare = without_figure(certificate_html(certificate))
+    assert certificate_view(certificate)["verdict"] == "no verdict"
+    assert "<h1>Certificate: no verdict</h1>" in bare and "Certificate: passed" not in bare
+
+
+def test_the_sequential_figure_shows_the_mean_that_decides(sequential: Certificate) -> None:
+    assert sequential.e_value is not None and sequential.rejected
+    view = certificate_view(sequential)
+    assert view["deciding"]["evidence"] == pytest.approx(math.log10(sequential.e_value))
+    assert view["deciding"]["limit"] == pytest.approx(3)
+    figure = certificate_figure(sequential)
+    (star,) = [trace for trace in figure.data if trace.marker.symbol == "star"]
+    assert list(star.x) == [view["deciding"]["evidence"]] and list(star.y) == [view["deciding"]["label"]]
+    assert sorted(shape.x0 for shape in figure.layout.shapes) == sorted([view["bias"], view["deciding"]["limit"]])
+    symbols = [trace.marker.symbol for trace in figure.data]
+    assert len(set(symbols)) == len(symbols)
+    assert f"e-values: {sequential.e_value:.3g} at its largest, and 1000 (1 / level) rejects" in certificate_html(
+        sequential
+    )
+
+
+def test_an_infinite_mean_is_drawn_with_its_number(sequential: Certificate) -> None:
+    figure = certificate_figure(replace(sequential, e_value=math.inf))
+    (star,) = [trace for trace in figure.data if trace.marker.symbol == "star"]
+    assert math.isfinite(star.x[0]) and star.text[0] == "e = inf"
+
+
+def test_marks_at_the_edge_are_whole_and_many_tests_leave_no_gap(passed: Certificate) -> None:
+    many = replace(passed, tests=tuple(replace(passed.tests[0], positions=(1, k)) for k in range(2, 80)))
+    figure = certificate_figure(many)
+    assert all(trace.cliponaxis is False for trace in figure.data)
+    assert figure.layout.yaxis.range == (-0.7, 77.7)
 
 
 def test_a_page_that_cannot_be_written_is_named(passed: Certificate, tmp_path: Path) -> None:

@@ -86,4 +86,5 @@ def stochastic_assurance(
         )
     except ValueError as error:
         return Assurance(f"No certificate: {error}.", None)
-    return Assurance(f"{quick.scope}: {certificate.sentence}", certificate.passed)
+    holds = None if certificate.verdict == "no verdict" else certificate.passed
+    return Assurance(f"{quick.scope}: {certificate.sentence}", holds)

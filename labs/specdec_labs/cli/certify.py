@@ -64,7 +64,7 @@ class CertifyOptions:
 
 
 def run_certify(options: CertifyOptions, console: Console) -> int:
-    """0 when the certificate passes, 1 when not, 130 after Ctrl-C.
+    """0 when the certificate passes, 1 when it fails or gives no verdict, 130 after Ctrl-C.
 
     Raises:
         ValueError: options that cannot be used; nothing has been written then.
@@ -96,7 +96,7 @@ def run_certify(options: CertifyOptions, console: Console) -> int:
         return INTERRUPTED
     _show(certificate, memo=options.memo, console=console)
     _write(certificate, options, pair.name, console)
-    return 0 if certificate.passed and certificate.conclusive else 1
+    return 0 if certificate.passed else 1
 
 
 def _certify(
@@ -203,6 +203,7 @@ def _show(certificate: Certificate, *, memo: bool, console: Console) -> None:
         table.add_row(test.label, *numbers, *distances)
     console.print(table)
     console.print("perfect TV: what a perfect sampler shows on average with so many samples", style="dim")
+    console.print(certificate.reading, style="dim")
     if sequential:
         console.print(
             f"stopped after {certificate.n} of at most {certificate.n_planned} samples; largest mean e-value "

@@ -3,6 +3,7 @@
 import os
 from pathlib import Path
 import sys
+import tempfile
 import time
 
 from rich.console import Console
@@ -57,8 +58,13 @@ def check_output(path: Path | None) -> None:
     if path is None:
         return
     folder = check_destination(path).parent
-    if not os.access(folder, os.W_OK):
-        raise ValueError(f"cannot write {str(path)!r}; its folder is not yours to write - name another")
+    try:
+        # permission bits say nothing about a folder that takes no files, such as /proc
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        why = error.strerror or error
+        raise ValueError(f"cannot write {str(path)!r}; its folder takes no new file ({why}) - name another") from error
 
 
 def choose_pair(name: str | None, console: Console) -> str:

@@ -42,8 +42,8 @@ class CertificateKill:
 
     @property
     def holds(self) -> bool:
-        """Caught with at least the wanted power, and the right code passes."""
-        return not self.wrong.passed and self.right.passed and self.power >= WANTED_POWER
+        """Caught with at least the wanted power, and the right code is not rejected."""
+        return self.wrong.rejected and not self.right.rejected and self.power >= WANTED_POWER
 
 
 @dataclass(frozen=True, slots=True)

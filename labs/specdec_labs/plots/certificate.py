@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
 
 _OBSERVED, _NOISE, _BOUND, _BAD = "#0072b2", "#595959", "#e69f00", "#d55e00"
+DECIDING = "mean of all, at its largest"
 _BEYOND = 1.35
 """Where evidence too large for a number is drawn, in units of the largest that is one."""
 
@@ -20,7 +21,8 @@ _LEAST = 1e-300
 
 _STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; margin: 1.5rem auto; max-width: 75rem; padding: 0 1rem; }
-table { border-collapse: collapse; margin-top: 1.5rem; } th, td { padding: .15rem .9rem; text-align: right; }
+.numbers { overflow-x: auto; margin-top: 1.5rem; }
+table { border-collapse: collapse; } th, td { padding: .15rem .9rem; text-align: right; }
 td { white-space: nowrap; }
 th { border-bottom: 1px solid; } th:first-child, td:first-child { text-align: left; padding-left: 0; }
 """
@@ -31,7 +33,8 @@ def certificate_view(certificate: Certificate) -> dict[str, Any]:
 
     Each row has label, cells, tv (observed), noise_tv (a perfect sampler's mean at this n), tv_upper, p_value or
     e_value, evidence (-log10 p, or log10 e in sequential mode; infinite for p = 0) and is_beyond: this test alone
-    rejects. `limit` is where evidence has to reach for that.
+    rejects. `limit` is where evidence has to reach for that. In sequential mode the mean of the tests decides:
+    `deciding` is a row of its own, with the largest mean e-value so far, and its `limit` is that of 1 / level.
     """
     sequential = certificate.mode == "sequential"
     share = certificate.level / len(certificate.tests)
@@ -54,10 +57,24 @@ def certificate_view(certificate: Certificate) -> dict[str, Any]:
     return {
         "rows": rows,
         "limit": limit,
+        "deciding": _deciding(certificate) if sequential else None,
         "bias": certificate.bias,
         "mode": certificate.mode,
         "sentence": certificate.sentence,
+        "reading": certificate.reading,
+        "verdict": certificate.verdict,
         "passed": certificate.passed,
+    }
+
+
+def _deciding(certificate: Certificate) -> dict[str, Any]:
+    evidence = _log10(certificate.e_value or _LEAST)
+    return {
+        "label": DECIDING,
+        "e_value": certificate.e_value,
+        "evidence": evidence,
+        "limit": -math.log10(certificate.level),
+        "is_beyond": certificate.rejected,
     }
 
 
@@ -68,27 +85,38 @@ def certificate_figure(certificate: Certificate) -> "go.Figure":
     view = certificate_view(certificate)
     rows = view["rows"]
     labels = [row["label"] for row in rows]
+    order = labels if view["deciding"] is None else [DECIDING, *labels]
     figure = make_subplots(rows=1, cols=2, shared_yaxes=True, column_widths=[0.58, 0.42], horizontal_spacing=0.04)
     for trace in _distances(rows, labels):
         figure.add_trace(trace, row=1, col=1)
     for trace in _evidence(view, labels):
         figure.add_trace(trace, row=1, col=2)
-    rejecting = f"{'e' if view['mode'] == 'sequential' else 'p'} of one test that rejects"
+    limit, rejecting = view["limit"], "p of one test that rejects"
+    if view["deciding"] is not None:
+        limit, rejecting = view["deciding"]["limit"], "mean e that rejects"
     for axis, place, text in (
         ("x", view["bias"], f"stated distance {view['bias']:g}"),
-        ("x2", view["limit"], rejecting),
+        ("x2", limit, rejecting),
     ):
         figure.add_shape(
             type="line", x0=place, x1=place, y0=0, y1=1, xref=axis, yref="paper", line={"dash": "dash", "width": 1.5}
         )
         figure.add_annotation(x=place, y=1, xref=axis, yref="paper", yanchor="bottom", showarrow=False, text=text)
-    figure.update_yaxes(categoryorder="array", categoryarray=labels[::-1], automargin=True, tickmode="linear")
-    figure.update_xaxes(title_text="total variation distance over the cells", rangemode="tozero", row=1, col=1)
-    scale = "log10 of the e-value" if view["mode"] == "sequential" else "-log10 of the p-value"
+    # a range of our own: the automatic one leaves a gap that grows with the number of tests
+    figure.update_yaxes(
+        categoryorder="array",
+        categoryarray=order[::-1],
+        range=[-0.7, len(order) - 0.3],
+        automargin=True,
+        tickmode="linear",
+    )
+    figure.update_traces(cliponaxis=False)
+    figure.update_xaxes(title_text="TV distance over the cells", rangemode="tozero", row=1, col=1)
+    scale = "log10 e" if view["mode"] == "sequential" else "-log10 p"
     figure.update_xaxes(title_text=scale, rangemode="tozero", row=1, col=2)
     figure.update_layout(
         template="plotly_white",
-        height=210 + 24 * len(rows),
+        height=210 + 24 * len(order),
         margin={"l": 10, "r": 30, "t": 110, "b": 10},
         legend={"orientation": "h", "y": 1, "yref": "container", "yanchor": "top"},
     )
@@ -127,13 +155,21 @@ def _evidence(view: dict[str, Any], labels: list[str]) -> list["go.Scatter"]:
     rows = view["rows"]
     name = "e_value" if view["mode"] == "sequential" else "p_value"
     finite = [row["evidence"] for row in rows if math.isfinite(row["evidence"])]
+    looks = [
+        (False, "evidence against the law", {"symbol": "diamond", "size": 9, "color": _OBSERVED}),
+        (True, "rejects alone", {"symbol": "x", "size": 10, "color": _BAD}),
+    ]
+    found = [
+        (title, marker, [(row, label) for row, label in zip(rows, labels) if row["is_beyond"] is is_beyond])
+        for is_beyond, title, marker in looks
+    ]
+    if (mean := view["deciding"]) is not None:
+        star = {"symbol": "star", "size": 12, "color": _BAD if mean["is_beyond"] else _OBSERVED}
+        found.append(("mean of all tests, which decides", star, [(mean, mean["label"])]))
+        finite += [mean["evidence"]] if math.isfinite(mean["evidence"]) else []
     beyond = _BEYOND * max([view["limit"], *finite])
     traces = []
-    for is_beyond, title, marker in (
-        (False, "evidence against the law", {"symbol": "diamond", "size": 9, "color": _OBSERVED}),
-        (True, "enough to reject", {"symbol": "x", "size": 10, "color": _BAD}),
-    ):
-        shown = [(row, label) for row, label in zip(rows, labels) if row["is_beyond"] is is_beyond]
+    for title, marker, shown in found:
         traces.append(
             go.Scatter(
                 x=[row["evidence"] if math.isfinite(row["evidence"]) else beyond for row, _ in shown],
@@ -156,14 +192,23 @@ def certificate_html(certificate: Certificate) -> str:
     The drawing library is part of it (about 5 MB). Without scripts the verdict and the table remain.
     """
     figure = certificate_figure(certificate)
-    title = "Certificate: " + ("passed" if certificate.passed else "NOT passed")
+    title = f"Certificate: {certificate.verdict}"
     drawing = figure.to_html(
         full_html=False, include_plotlyjs=True, config={"displayModeBar": False, "responsive": True}
     )
     return (
         f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>'
         f"<style>{_STYLE}</style></head>\n<body><h1>{title}</h1>\n<p>{escape(certificate.sentence)}</p>\n"
-        f"{drawing}\n{_table(certificate)}\n</body></html>\n"
+        f"<p>{escape(certificate.reading)}{escape(_decision(certificate))}</p>\n{drawing}\n{_table(certificate)}\n</body></html>\n"
+    )
+
+
+def _decision(certificate: Certificate) -> str:
+    if certificate.e_value is None:
+        return ""
+    return (
+        f" What decides is the mean of the tests' e-values: {certificate.e_value:.3g} at its largest, and "
+        f"{1 / certificate.level:g} (1 / level) rejects."
     )
 
 
@@ -177,7 +222,7 @@ def _table(certificate: Certificate) -> str:
         f"<td>{row['noise_tv']:.4f}</td><td>{row['tv_upper']:.4f}</td></tr>"
         for row in view["rows"]
     )
-    return f"<table><thead><tr>{head}</tr></thead><tbody>\n{body}\n</tbody></table>"
+    return f'<div class="numbers"><table><thead><tr>{head}</tr></thead><tbody>\n{body}\n</tbody></table></div>'
 
 
 def write_certificate_html(path: Path, certificate: Certificate) -> None:
