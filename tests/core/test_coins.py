@@ -181,3 +181,14 @@ def test_an_unknown_purpose_and_a_bad_seed_are_refused() -> None:
 
 def test_sources_without_a_seed_differ() -> None:
     assert len({PhiloxCoins().seed for _ in range(20)}) == 20
+
+
+def test_a_script_runs_on_through_the_rounds_and_each_begins_its_events_anew():
+    coins = ScriptedCoins([0.1, 0.9, 0.2])
+    assert coins.at(request=0, length=3) is coins
+    assert coins.accept(0.5, 1.0, node=0)
+    assert [event.uniform for event in coins.events] == [0.1]
+    assert coins.at(request=0, length=4).events == []
+    assert not coins.accept(0.5, 1.0, node=0)
+    assert [event.uniform for event in coins.events] == [0.9]
+    assert coins.used == [0.1, 0.9]

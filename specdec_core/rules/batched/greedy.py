@@ -29,7 +29,7 @@ def verify_greedy_batch(
         ValueError: with `validate`, shapes that do not fit, a token outside the vocabulary, or a NaN.
     """
     if validate:
-        check_batch(draft_tokens, cu_num_draft, None, target_probs, coins, are_laws=False, needs_coins=False)
+        check_batch(draft_tokens, cu_num_draft, None, target_probs, None, are_laws=False, needs_coins=False)
         if bool(target_probs.isnan().any()):
             raise ValueError("target_probs holds NaN; an argmax needs numbers - check the logits")
     batch = Ragged.of(draft_tokens, cu_num_draft)
