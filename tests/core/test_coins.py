@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from specdec_core.coins import NoiseKey, PhiloxCoins
+from specdec_core.coins import NoiseKey, PhiloxCoins, ScriptedCoins
 from specdec_core.coins.philox import philox4x32
 
 # Random123, known-answer vectors of philox4x32-10: counter, key, output
