@@ -20,6 +20,7 @@ from specdec_core.hardware import describe_hardware
 REPORT = Path("docs/mutation.md")
 REASONS = Path("docs/mutation_survivors.toml")
 KILLED = ("killed", "timeout", "segfault", "caught by type check")
+NOT_RUN = "not checked"
 UNEXPLAINED = "**unexplained**"
 
 
@@ -60,10 +61,9 @@ def read_mutants() -> list[Mutant]:
     lines = re.findall(r"^\s+(\S+__mutmut_\d+): (.+)$", _mutmut("results", "--all", "true"), re.MULTILINE)
     if not lines:
         raise ValueError("mutants/ holds no results; run `mutmut run` in the repository first (make mutation)")
-    unfinished = [name for name, status in lines if status == "not checked"]
-    if unfinished:
-        raise ValueError(f"{len(unfinished)} mutants were not checked; run `mutmut run` again, it goes on where it was")
-    return [_with_change(name, status) if status not in KILLED else Mutant(name, status) for name, status in lines]
+    return [
+        Mutant(name, status) if status in (*KILLED, NOT_RUN) else _with_change(name, status) for name, status in lines
+    ]
 
 
 def _with_change(name: str, status: str) -> Mutant:
@@ -85,13 +85,17 @@ def page(mutants: list[Mutant], reasons: list[dict[str, str]]) -> str:
     """The report as markdown."""
     totals: dict[str, Counter[str]] = {}
     for mutant in mutants:
-        totals.setdefault(mutant.file, Counter())["killed" if mutant.status in KILLED else "survived"] += 1
+        totals.setdefault(mutant.file, Counter())[_outcome(mutant)] += 1
     killed = sum(count["killed"] for count in totals.values())
-    survivors = [mutant for mutant in mutants if mutant.status not in KILLED]
+    survivors = [mutant for mutant in mutants if _outcome(mutant) == "survived"]
+    run = killed + len(survivors)
     rows = [
-        f"| `{file}` | {count['killed'] + count['survived']} | {count['killed']} | {count['survived']} |"
+        f"| `{file}` | {count.total()} | {count['killed']} | {count['survived']} | {count['not run']} |"
         for file, count in sorted(totals.items())
     ]
+    unfinished = (
+        [f"The run was stopped: {len(mutants) - run} mutants were not tried.", ""] if run < len(mutants) else []
+    )
     listed = [
         f"| `{mutant.function}` | `{_cell(mutant.was)}` | `{_cell(mutant.became)}` | {reason_of(mutant, reasons)} |"
         for mutant in survivors
@@ -105,10 +109,11 @@ def page(mutants: list[Mutant], reasons: list[dict[str, str]]) -> str:
             f"Python {sys.version.split()[0]}). What is changed and which tests judge is set in `[tool.mutmut]` of",
             "pyproject.toml. The texts of error messages are left out; that the errors are raised is not.",
             "",
-            f"**{killed} of {len(mutants)} mutants killed: {100 * killed / len(mutants):.1f} %.**",
+            f"**{killed} of {run} mutants killed: {100 * killed / run:.1f} %.**",
             "",
-            "| file | mutants | killed | survived |",
-            "|---|---|---|---|",
+            *unfinished,
+            "| file | mutants | killed | survived | not run |",
+            "|---|---|---|---|---|",
             *rows,
             "",
             "## Survivors",
@@ -119,6 +124,12 @@ def page(mutants: list[Mutant], reasons: list[dict[str, str]]) -> str:
             "",
         ]
     )
+
+
+def _outcome(mutant: Mutant) -> str:
+    if mutant.status == NOT_RUN:
+        return "not run"
+    return "killed" if mutant.status in KILLED else "survived"
 
 
 def _cell(code: str) -> str:
