@@ -14,6 +14,7 @@ import torch
 from specdec_core.coins import PhiloxCoins, ScriptedCoins, branches
 from specdec_core.draft import DraftTree
 from specdec_core.rules import RULES, Verdict, verify_tree
+from specdec_core.rules.kseq import DENOMINATOR, kseq_residual, smallest_rho
 from specdec_core.rules.tree import TreeMethod
 
 F = Fraction
@@ -233,3 +234,24 @@ def test_siblings_of_different_laws_are_refused(name):
     below = DraftTree((0, 1, 0), (-1, -1, 0))
     if name != "kseq":
         RULES[name].verify(below, [Q[0], list(Q[0]), Q[1]], P + P[:1], ScriptedCoins([0.5] * 9))
+
+
+def test_kseq_scales_by_the_smallest_rho_and_tensors_agree_with_fractions():
+    p, q = [F(1, 2), F(1, 3), F(1, 6)], [F(1, 6), F(1, 3), F(1, 2)]
+    nothing = [F(0), F(0), F(1)], [F(1, 2), F(1, 2), F(0)]
+    for k in (2, 3):
+        # nothing to scale where the laws are equal, nor where no draft can be kept
+        assert smallest_rho(p, p, k) == smallest_rho(*nothing, k) == 1
+        assert list(kseq_residual(p, p, F(1), k)) == p
+        rho = smallest_rho(p, q, k)
+        exact = [float(x) for x in kseq_residual(p, q, rho, k)]
+        tensors = [torch.tensor([float(x) for x in law], dtype=torch.float64) for law in (p, q)]
+        assert 1 < rho < k
+        is_valid = [
+            1 - (1 - beta) ** k <= candidate * beta
+            for candidate in (rho - F(1, DENOMINATOR), rho)
+            for beta in [sum(min(q_x, p_x / candidate) for p_x, q_x in zip(p, q))]
+        ]
+        assert is_valid == [False, True]
+        assert torch.allclose(kseq_residual(*tensors, rho, k), torch.tensor(exact, dtype=torch.float64), atol=1e-15)
+        assert torch.equal(kseq_residual(tensors[0], tensors[0], F(1), k), tensors[0])
