@@ -81,8 +81,8 @@ def reason_of(mutant: Mutant, reasons: list[dict[str, str]]) -> str:
     return UNEXPLAINED
 
 
-def page(mutants: list[Mutant], reasons: list[dict[str, str]]) -> str:
-    """The report as markdown."""
+def page(mutants: list[Mutant], reasons: list[dict[str, str]], tool: str) -> str:
+    """The report as markdown; `tool` names the program that made the mutants, with its version."""
     totals: dict[str, Counter[str]] = {}
     for mutant in mutants:
         totals.setdefault(mutant.file, Counter())[_outcome(mutant)] += 1
@@ -105,7 +105,7 @@ def page(mutants: list[Mutant], reasons: list[dict[str, str]]) -> str:
             "# Mutation report",
             "",
             "How many small changes to the rules and the coins do the tests notice? Written by `make mutation`",
-            f"(mutmut {version('mutmut')}, {date.today().isoformat()}, {describe_hardware()['processor']}, "
+            f"({tool}, {date.today().isoformat()}, {describe_hardware()['processor']}, "
             f"Python {sys.version.split()[0]}). What is changed and which tests judge is set in `[tool.mutmut]` of",
             "pyproject.toml. The texts of error messages are left out; that the errors are raised is not.",
             "",
@@ -140,7 +140,7 @@ def main() -> None:
     """Writes the report and prints its verdict."""
     mutants = read_mutants()
     reasons = tomllib.loads(REASONS.read_text(encoding="utf-8"))["survivor"] if REASONS.exists() else []
-    text = page(mutants, reasons)
+    text = page(mutants, reasons, f"mutmut {version('mutmut')}")
     REPORT.write_text(text, encoding="utf-8")
     verdict = next(line for line in text.splitlines() if line.startswith("**"))
     print(f"{verdict.strip('*')} {text.count(UNEXPLAINED)} survivors unexplained. Written to {REPORT}.")

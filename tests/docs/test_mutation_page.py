@@ -16,13 +16,13 @@ MUTANTS = [
 
 
 def test_killed_survived_and_not_run_are_counted_apart() -> None:
-    text = page(MUTANTS, [{"function": "verify_chain", "became": "a or b", "why": "the same"}])
+    text = page(MUTANTS, [{"function": "verify_chain", "became": "a or b", "why": "the same"}], "mutmut 3")
     assert "**2 of 3 mutants killed: 66.7 %.**" in text
     assert "The run was stopped: 1 mutants were not tried." in text
     assert "| `specdec_core/rules/chain.py` | 2 | 1 | 1 | 0 |" in text
     assert "| `specdec_core/coins/noise.py` | 2 | 1 | 0 | 1 |" in text
     assert "| `verify_chain` | `a \\| b` | `a or b` | the same |" in text
-    assert "The run was stopped" not in page(MUTANTS[:3], [])
+    assert "The run was stopped" not in page(MUTANTS[:3], [], "mutmut 3")
 
 
 def test_a_reason_belongs_to_one_change_of_one_function() -> None:
