@@ -1,6 +1,7 @@
 """Key-value cache of one sequence, preallocated: rollback and truncate move a number, not bytes."""
 
 from collections.abc import Sequence
+import copy
 
 from jaxtyping import Float
 import torch
@@ -56,6 +57,27 @@ class ContiguousKVCache:
 
     def __len__(self) -> int:
         return self._length
+
+    @property
+    def layers(self) -> int:
+        """Layers it holds rows of."""
+        return self._keys.shape[0]
+
+    def lower_layers(self, layers: int) -> "ContiguousKVCache":
+        """A cache over the lowest `layers` layers of the same memory, with the same valid rows and a length of its own.
+
+        What it appends lies behind this cache's valid rows, and this cache's next append overwrites it: use it before
+        that and not after, and never cut it below the rows it started with.
+
+        Raises:
+            ValueError: a number of layers that is not 1..layers.
+        """
+        if not 1 <= layers <= self.layers:
+            raise ValueError(f"layers is {layers}; the cache has {self.layers}, so expected 1..{self.layers}")
+        lower = copy.copy(self)
+        lower._keys, lower._values = self._keys[:layers], self._values[:layers]
+        lower._block_start, lower.rows_moved = self._length, 0
+        return lower
 
     def append(
         self, layer: int, keys: Float[Tensor, "heads rows head_dim"], values: Float[Tensor, "heads rows head_dim"]

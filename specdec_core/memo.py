@@ -17,11 +17,15 @@ _ROWS_PER_PASS = 64
 class MemoisedModel(PrefixModel):
     """`model`, with the logits of each prefix computed once. `misses` counts the forwards of `model`.
 
-    `capacity` is the length of the longest prefix. Memory: 4 bytes times the vocabulary a prefix.
+    `capacity` is the length of the longest prefix. Memory: 4 bytes times the vocabulary a prefix. With `keep_states`
+    the states are remembered too, for drafters that read them.
     """
 
-    def __init__(self, model: LanguageModel, *, capacity: int) -> None:
-        super().__init__(model.vocab_size, self.logits_after, max_length=model.max_length)
+    def __init__(self, model: LanguageModel, *, capacity: int, keep_states: bool = False) -> None:
+        state_of = self.state_after if keep_states else None
+        super().__init__(model.vocab_size, self.logits_after, max_length=model.max_length, state_of=state_of)
+        self._keep_states = keep_states
+        self._states: dict[tuple[int, ...], Tensor] = {}
         self.misses = 0
         self._model = model
         self._cache: KVCache = model.new_cache(capacity + _ROWS_PER_PASS)
@@ -34,20 +38,49 @@ class MemoisedModel(PrefixModel):
             self._compute(prefix)
         return self._memo[prefix]
 
+    def state_after(self, prefix: tuple[int, ...]) -> Tensor:
+        """The model's state of the last token of `prefix`, on the CPU.
+
+        Raises:
+            ValueError: the model gives none, or the memo was made without `keep_states`.
+        """
+        if not self._keep_states:
+            raise ValueError("this memo keeps no states; make it with keep_states=True")
+        if prefix not in self._states:
+            self._compute(prefix)
+        return self._states[prefix]
+
+    def _prepare(self, prefixes: list[tuple[int, ...]]) -> None:
+        # a draft tree in few passes, as the model itself would take it
+        if len(prefixes) > 1:
+            self.prefetch(prefixes)
+
+    def _remember(self, prefix: tuple[int, ...], logits: Tensor, state: Tensor | None) -> None:
+        self._memo[prefix] = logits.to("cpu", copy=True)
+        if self._keep_states:
+            if state is None:
+                raise ValueError(f"{type(self._model).__name__} gives no states to keep; use keep_states=False")
+            self._states[prefix] = state.to("cpu", torch.float32, copy=True)
+
     def _compute(self, prefix: tuple[int, ...]) -> None:
-        shared = 0
         # the last token is always fed again, so that there is a row to read
-        for cached, wanted in zip(self._cached, prefix[:-1]):
-            if cached != wanted:
+        shared = self._rewind(prefix[:-1])
+        fed = torch.tensor(prefix[shared:], dtype=torch.long, device=self._model.device)
+        output = self._model.forward(fed, cache=self._cache, last_only=True)
+        self._cached = prefix
+        self.misses += 1
+        self._remember(prefix, output.logits[-1], None if output.hidden is None else output.hidden[-1])
+
+    def _rewind(self, wanted: tuple[int, ...]) -> int:
+        """Keeps the cached rows that `wanted` begins with; how many those are."""
+        shared = 0
+        for cached, token in zip(self._cached, wanted):
+            if cached != token:
                 break
             shared += 1
         self._cache.truncate(shared)
-        self._cached = prefix[:shared]
-        fed = torch.tensor(prefix[shared:], dtype=torch.long, device=self._model.device)
-        logits = self._model.forward(fed, cache=self._cache, last_only=True).logits
-        self._cached = prefix
-        self.misses += 1
-        self._memo[prefix] = logits[-1].to("cpu")
+        self._cached = wanted[:shared]
+        return shared
 
     def prefetch(self, prefixes: list[tuple[int, ...]]) -> None:
         """Computes many prefixes that share their first tokens, several a pass under a tree mask."""
@@ -68,19 +101,19 @@ class MemoisedModel(PrefixModel):
 
     def _prefetch_block(self, prefixes: list[tuple[int, ...]], shared: int) -> None:
         base = prefixes[0][:shared]
-        if base and self._cached[:shared] != base:
-            self._cache.truncate(0)
-            fed = torch.tensor(base, dtype=torch.long, device=self._model.device)
+        known = self._rewind(base)
+        if known < shared:
+            fed = torch.tensor(base[known:], dtype=torch.long, device=self._model.device)
             self._model.forward(fed, cache=self._cache, last_only=True)
-        self._cache.truncate(shared)
         self._cached = base
         tokens, positions, mask, row_of = _trie(prefixes, shared)
         device = self._model.device
-        logits = self._model.forward(tokens.to(device), positions.to(device), mask.to(device), cache=self._cache).logits
+        output = self._model.forward(tokens.to(device), positions.to(device), mask.to(device), cache=self._cache)
         self._cache.truncate(shared)
         self.misses += 1
         for prefix in prefixes:
-            self._memo[prefix] = logits[row_of[prefix]].to("cpu", copy=True)
+            row = row_of[prefix]
+            self._remember(prefix, output.logits[row], None if output.hidden is None else output.hidden[row])
 
 
 def _common_prefix(prefixes: list[tuple[int, ...]]) -> int:

@@ -1,4 +1,10 @@
-"""Fast operators by name. A kernels package registers them here, so that the core never imports it."""
+"""Fast operators by name. A kernels package registers them here, so that the core never imports it.
+
+The core itself asks for one: "attention_pass", called as (past, rows, mask | None, device, dtype) once a forward. It
+answers None where it has nothing faster, else a function (queries [heads, rows, head_dim], keys and values
+[kv_heads, past + rows, head_dim], scale=None) -> [heads, rows, head_dim] for every layer of that forward; a row of the
+mask that sees nothing gets zeros.
+"""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,6 +17,7 @@ NAMES = (
     "verify_block",
     "verify_tree",
     "tree_attention",
+    "attention_pass",
     "kv_compact",
 )
 

@@ -21,6 +21,10 @@ from specdec_core.trace import Round, Trace
 from specdec_core.warp import SamplingParams
 
 
+TREE_ROOM = 64
+"""Nodes that a branching draft may have beyond the tokens that are left to emit."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Clock:
     """Moments of a round: its start, after drafting, before and after the target's forward."""
@@ -53,8 +57,11 @@ class Session:
         self._source, self._request, self._params = source, request, params
         self._limit = min(len(trace.prompt) + max_new_tokens, target.max_length)
         self._record_top = record_top
-        self._cache = target.new_cache(self._limit)
-        self._hidden: torch.Tensor | None = None
+        # a tree may have more nodes than there are tokens left to emit; its rows need room, its depth does not
+        self._branches = drafter is not None and getattr(drafter, "branches", False)
+        self._cache = target.new_cache(self._limit + (TREE_ROOM if self._branches else 0))
+        # the target's states of committed rows that the drafter has not been shown yet
+        self._unseen: list[torch.Tensor] = []
         if drafter is not None:
             drafter.start(self._limit)
 
@@ -66,7 +73,7 @@ class Session:
         law = self._params.probs(output.logits, history, prompt_length=len(self._tokens))
         coins = self._source.at(request=self._request, length=len(self._tokens))
         token = coins.draw(law[0], node=0, purpose="sample")
-        self._hidden = output.hidden
+        self._keep_states(output.hidden)
         self.trace.prefill_token = token
         self.trace.t_prefill_s = time.perf_counter() - start
         self._emit((token,))
@@ -85,8 +92,9 @@ class Session:
         verdict = self._rule(draft, target_probs, coins)
         continuation = (*(draft.tokens[node] for node in verdict.path), verdict.next_token)
         emitted = cut_at_stop(continuation, self._params.stop)
-        self._cache.keep([0, *(node + 1 for node in verdict.path)][: len(emitted)])
-        self._hidden = output.hidden
+        kept_rows = [0, *(node + 1 for node in verdict.path)][: len(emitted)]
+        self._cache.keep(kept_rows)
+        self._keep_states(None if output.hidden is None else output.hidden[kept_rows])
         if self._drafter is not None and len(draft.tree):
             # after a cut the stop token is the pending one, and what stood behind it never happened
             kept = len(emitted) - 1
@@ -106,18 +114,27 @@ class Session:
             self.trace.finish_reason = "length"
 
     def _propose(self, coins: Coins) -> Draft:
-        budget = min(self._controller.gamma(self.trace.rounds), self._limit - len(self._tokens) - 1)
+        budget, room = self._controller.gamma(self.trace.rounds), self._limit - len(self._tokens) - 1
         if self._drafter is None:
             return Draft.empty()
         if self._drafter.max_length is not None:
-            budget = min(budget, self._drafter.max_length - len(self._tokens))
-        if budget <= 0:
+            room = min(room, self._drafter.max_length - len(self._tokens))
+        budget = min(budget, room + TREE_ROOM if self._branches else room)
+        if min(budget, room) <= 0:
             return Draft.empty()
-        context = Context(self._tokens, len(self.trace.prompt), self._params, self._hidden, self._cache)
+        hidden = torch.cat(self._unseen) if self._unseen else None
+        self._unseen = []
+        context = Context(self._tokens, len(self.trace.prompt), self._params, hidden, self._cache, room)
         draft = self._drafter.propose(context, budget, coins, self._controller.may_continue)
         if len(draft.tree) > budget:
             raise ValueError(f"drafter {self._drafter.name!r} proposed {len(draft.tree)} nodes; its budget is {budget}")
+        if (levels := max(draft.tree.depths, default=0)) > room:
+            raise ValueError(f"drafter {self._drafter.name!r} proposed {levels} levels; there is room for {room}")
         return draft
+
+    def _keep_states(self, states: torch.Tensor | None) -> None:
+        if self._drafter is not None and states is not None:
+            self._unseen.append(states)
 
     def _verify_pass(self, draft: Draft) -> ForwardOutput:
         fed = [self._tokens[-1], *draft.tokens]

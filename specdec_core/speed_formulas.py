@@ -66,6 +66,28 @@ def speedup(alpha: Number, gamma: int, draft_cost: Number, verify_cost: Number =
     return expected_tokens(alpha, gamma) / (gamma * draft_cost + verify_cost)
 
 
+def implied_alpha(tokens_per_round: float, gamma: int) -> float | None:
+    """The alpha that emits so many tokens a round, the inverse of `expected_tokens`; None when no alpha does.
+
+    Solves 1 + alpha + ... + alpha^gamma = tokens_per_round. The left side rises and is convex, so Newton's steps from
+    alpha = 1 come down to the root without passing it.
+
+    Raises:
+        ValueError: gamma below 1.
+    """
+    if gamma < 1:
+        raise ValueError(f"gamma is {gamma}; expected at least 1: with 0 every round emits one token at any alpha")
+    if not 1 <= tokens_per_round <= gamma + 1:
+        return None
+    alpha = 1.0
+    while True:
+        slope = sum(kept * alpha ** (kept - 1) for kept in range(1, gamma + 1))
+        step = (float(expected_tokens(alpha, gamma)) - tokens_per_round) / slope
+        if step <= 1e-15:
+            return max(alpha, 0.0)
+        alpha = max(alpha - step, 0.0)
+
+
 def best_gamma(alpha: Number, draft_cost: Number, verify_cost: Number = 1, *, largest: int = 64) -> int:
     """The gamma in 0..largest of largest speed-up, the smallest on a tie; 0 (plain, speed-up 1) when none gains."""
     if largest < 0:

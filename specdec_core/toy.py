@@ -14,6 +14,7 @@ from specdec_core.cache import check_kept, check_length, check_removal
 from specdec_core.models.protocol import ForwardOutput, KVCache
 
 LogitsOf = Callable[[tuple[int, ...]], Sequence[float] | Tensor]
+StateOf = Callable[[tuple[int, ...]], Tensor]
 
 
 class TokenCache:
@@ -54,12 +55,14 @@ class TokenCache:
 
 
 class PrefixModel:
-    """The language model whose next-token logits are `logits_of(prefix)`.
+    """The language model whose next-token logits are `logits_of(prefix)` and whose state is `state_of(prefix)`, if any.
 
     `positions_fed` counts the rows of all forwards, `forwards` the calls: what a real model would have cost.
     """
 
-    def __init__(self, vocab_size: int, logits_of: LogitsOf, *, max_length: int = 1 << 20) -> None:
+    def __init__(
+        self, vocab_size: int, logits_of: LogitsOf, *, max_length: int = 1 << 20, state_of: StateOf | None = None
+    ) -> None:
         self.vocab_size = vocab_size
         self.max_length = max_length
         self.device = torch.device("cpu")
@@ -67,6 +70,7 @@ class PrefixModel:
         self.positions_fed = 0
         self.forwards = 0
         self._logits_of = logits_of
+        self._state_of = state_of
 
     def new_cache(self, capacity: int) -> TokenCache:
         """An empty cache."""
@@ -81,7 +85,7 @@ class PrefixModel:
         cache: KVCache,
         last_only: bool = False,
     ) -> ForwardOutput:
-        """Logits of each row from the tokens it sees; `hidden` is None.
+        """Logits of each row from the tokens it sees; `hidden` is None without `state_of`.
 
         Raises:
             ValueError: besides what the protocol lists, a row whose position is not the number of tokens before it.
@@ -110,8 +114,13 @@ class PrefixModel:
         self.positions_fed += len(fed)
         self.forwards += 1
         wanted = prefixes[-1:] if last_only else prefixes
+        self._prepare(wanted if self._state_of is None else prefixes)
         logits = [torch.as_tensor(self._logits_of(prefix), dtype=torch.float32) for prefix in wanted]
-        return ForwardOutput(torch.stack(logits), None)
+        hidden = None if self._state_of is None else torch.stack([self._state_of(prefix) for prefix in prefixes])
+        return ForwardOutput(torch.stack(logits), hidden)
+
+    def _prepare(self, prefixes: list[tuple[int, ...]]) -> None:
+        """Called before the logits (and states) of these prefixes are asked for."""
 
 
 def one_hot_logits(vocab_size: int, token: int) -> list[float]:

@@ -12,6 +12,7 @@ from fractions import Fraction
 Mass = Fraction | float
 
 
+# %% E01.residual: how often a draft is refused, and what is drawn then
 def rejection_probability(p: Sequence[Mass], q: Sequence[Mass]) -> Mass:
     """beta: the probability that a token drawn from q is refused, when x is kept with min(1, p(x)/q(x)).
 

@@ -12,6 +12,7 @@ from fractions import Fraction
 Mass = Fraction | float
 
 
+# %% E01.residual: how often a draft is refused, and what is drawn then
 def rejection_probability(p: Sequence[Mass], q: Sequence[Mass]) -> Mass:
     """beta: the probability that a token drawn from q is refused, when x is kept with min(1, p(x)/q(x)).
 
@@ -20,7 +21,7 @@ def rejection_probability(p: Sequence[Mass], q: Sequence[Mass]) -> Mass:
     >>> rejection_probability([Fraction(1, 4), Fraction(3, 4)], [Fraction(1, 2), Fraction(1, 2)])
     Fraction(1, 4)
     """
-    raise NotImplementedError("E01: rejection_probability(p, q)")
+    raise NotImplementedError("E01.residual: rejection_probability(p, q)")
 
 
 def residual(p: Sequence[Mass], q: Sequence[Mass]) -> list[Mass]:
@@ -33,4 +34,4 @@ def residual(p: Sequence[Mass], q: Sequence[Mass]) -> list[Mass]:
     >>> residual([Fraction(1, 4), Fraction(3, 4)], [Fraction(1, 2), Fraction(1, 2)])
     [Fraction(0, 1), Fraction(1, 1)]
     """
-    raise NotImplementedError("E01: residual(p, q)")
+    raise NotImplementedError("E01.residual: residual(p, q)")

@@ -15,6 +15,7 @@ def register() -> tuple[str, ...]:
     Each picks Triton or its plain reference by the device it is called for.
     """
     from specdec_core import ops
+    from specdec_kernels.attention_pass import attention_pass
     from specdec_kernels.kv_compact import kv_compact
     from specdec_kernels.philox import noise_words
     from specdec_kernels.tree_attention import tree_attention
@@ -28,6 +29,7 @@ def register() -> tuple[str, ...]:
         "verify_block": verify_block,
         "verify_tree": verify_tree,
         "tree_attention": tree_attention,
+        "attention_pass": attention_pass,
         "kv_compact": kv_compact,
     }
     for name, operator in operators.items():

@@ -14,7 +14,8 @@ from pathlib import Path
 import sys
 
 from specdec_core.whole_file import write_whole
-from specdec_kernels.aot_cases import Case, cases
+from specdec_kernels.aot_cases import ALIGNED, Case, cases
+from specdec_kernels.aot_page import flat, write
 from specdec_kernels.compilation import TARGETS, KernelResources, check_compilable, compile_ahead
 
 _COLUMNS = ("kernel", "configuration", "target", "registers", "spill bytes", "shared bytes", "binary bytes")
@@ -42,6 +43,7 @@ def case_key(case: Case, target: str) -> str:
         case.constants,
         case.num_warps,
         case.num_stages,
+        ALIGNED,
         target,
     ]
     return hashlib.sha256(json.dumps([*parts, triton.__version__], default=str).encode()).hexdigest()
@@ -64,8 +66,8 @@ def compile_cases(
                     progress(f"compiling {case.kernel} ({case.config}) for {target}")
                 kernel = case.load()
                 used = compile_ahead(
-                    kernel, case.signature(kernel.arg_names), case.constants, target, num_warps=case.num_warps,
-                    num_stages=case.num_stages,
+                    kernel, case.signature(kernel.arg_names), case.constants, target, aligned=ALIGNED,
+                    num_warps=case.num_warps, num_stages=case.num_stages,
                 )  # fmt: skip
                 known[key] = asdict(used)
                 _write(cache, known)
@@ -87,19 +89,25 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--target", action="append", choices=[*TARGETS], help="one target (repeatable); all without it")
     parser.add_argument("--kernel", default="", help="only kernels whose name holds this text")
     parser.add_argument("--json", type=Path, help="write the rows to this file as well")
+    parser.add_argument(
+        "--write", type=Path, metavar="FOLDER", help="renew page and file in this folder (docs)"
+    )
     parser.add_argument("--no-cache", action="store_true", help="compile everything anew")
     options = parser.parse_args(arguments)
     chosen = [case for case in cases() if options.kernel in case.kernel]
     if not chosen:
         parser.error(f"no kernel's name holds {options.kernel!r}")
+    if options.write is not None and (options.kernel or options.target):
+        parser.error("--write renews the whole table; leave --kernel and --target out")
     cache = None if options.no_cache else default_cache()
     try:
         rows = [
             *compile_cases(chosen, options.target or [*TARGETS], cache, lambda line: print(line, file=sys.stderr)),
         ]
         if options.json is not None:
-            data = [{"kernel": case.kernel, "config": case.config, **asdict(used)} for case, used in rows]
-            write_whole(options.json, json.dumps(data, indent=1) + "\n")
+            write_whole(options.json, json.dumps(flat(rows), indent=1) + "\n")
+        if options.write is not None:
+            print(*(f"written: {path}" for path in write(options.write, flat(rows))), sep="\n", file=sys.stderr)
     except ValueError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
@@ -124,6 +132,8 @@ def _read(cache: Path | None) -> dict[str, dict]:
 def _write(cache: Path | None, known: dict[str, dict]) -> None:
     if cache is not None:
         cache.parent.mkdir(parents=True, exist_ok=True)
+        # another process may compile at the same time: what it found stays
+        known |= _read(cache)
         write_whole(cache, json.dumps(known))
 
 

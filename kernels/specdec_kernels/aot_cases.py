@@ -16,12 +16,16 @@ _TYPES = {
     "entries_ptr": "*fp32", "mass_ptr": "*fp32",
     "parents_ptr": "*i64", "ints_ptr": "*i32", "floats_ptr": "*fp32", "draft_floats_ptr": "*fp32",
     "frozen_ptr": "*fp32", "rows_ptr": "*fp32", "max_ptr": "*fp32", "path_ptr": "*i64",
+    "law_ptr": "*fp32", "draft_law_ptr": "*fp32",
     "pool_ptr": "scores", "q_ptr": "scores", "k_ptr": "scores", "v_ptr": "scores", "out_ptr": "scores",
     "table_ptr": "*i32", "starts_ptr": "*i64", "prefix_ptr": "*i32", "mask_ptr": "*i32", "sum_ptr": "*fp32",
     "values_ptr": "*fp32", "scale": "fp32",
     "words_ptr": "*u32", "seed_lo": "u32", "seed_hi": "u32", "length": "u32", "request": "u32", "slot": "u32",
 }  # fmt: skip
-_NOT_GIVEN = {"target_reads_ptr": None, "draft_reads_ptr": None, "COUNT_READS": False, "GIVEN": False}
+_NOT_COUNTED = {"target_reads_ptr": None, "draft_reads_ptr": None, "COUNT_READS": 0}
+_NOT_GIVEN = {**_NOT_COUNTED, "GIVEN": False}
+# multiples of 16 for every vocabulary, head and cache in use: 32,000, 49,152, 128,256 and 151,936 tokens
+ALIGNED = ("target_stride", "draft_stride", "vocab", "kv_stride", "head_stride", "layer_stride", "width")
 DRAFTS = {"none": 0, "logits": 1, "probs": 2}
 
 
@@ -74,8 +78,7 @@ def _two_level() -> Iterator[Case]:
         for name, draft in DRAFTS.items():
             yield Case(
                 "row_stats_triton", "local_stats_kernel", f"draft {name}, {scores[1:]}, BLOCK 4096",
-                {"DRAFT": draft, "target_reads_ptr": None, "draft_reads_ptr": None, "COUNT_READS": False,
-                 "ROWS": 1, "BLOCK": 4096}, scores, 8,
+                {**_NOT_COUNTED, "DRAFT": draft, "ROWS": 1, "SLOTS": 16, "BLOCK": 4096}, scores, 8,
             )  # fmt: skip
             yield Case(
                 "race_triton", "race_kernel", f"draft {name}, {scores[1:]}, BLOCK 1024",
@@ -88,7 +91,7 @@ def _decisions() -> Iterator[Case]:
     for slots, warps in ((8, 2), (16, 4)):
         for name, draft in DRAFTS.items():
             constants = {
-                "DRAFT": draft, "GIVEN": False, "draft_reads_ptr": None, "COUNT_READS": False, "ROWS": 1,
+                "DRAFT": draft, "GIVEN": False, "draft_reads_ptr": None, "COUNT_READS": 0, "ROWS": 1,
                 "SLOTS": slots, "BLOCKS": 64,
             }  # fmt: skip
             config = f"draft {name}, {slots} slots, 64 blocks"
@@ -102,15 +105,14 @@ def _block() -> Iterator[Case]:
         config = f"draft {name}, 16 slots, 64 blocks"
         yield Case("verify_block_triton", "decide_block_kernel", config, constants, num_warps=4)
         if draft != 0:
-            counting = {"target_reads_ptr": None, "draft_reads_ptr": None, "COUNT_READS": False}
-            constants = {"DRAFT": draft, "ROWS": 1, "BLOCK": 4096, **counting}
+            constants = {**_NOT_COUNTED, "DRAFT": draft, "ROWS": 1, "BLOCK": 4096}
             yield Case("verify_block_triton", "block_mass_kernel", f"draft {name}, BLOCK 4096", constants, num_warps=8)
 
 
 def _tree() -> Iterator[Case]:
     laws, walks, levels = "tree_laws_triton", "tree_walk_triton", "tree_target_only_triton"
     for name, draft in DRAFTS.items():
-        shape = {"DRAFT": draft, "ROWS": 1, "NODES": 64}
+        shape = {**_NOT_COUNTED, "DRAFT": draft, "ROWS": 1, "NODES": 64}
         yield Case(
             laws, "tree_stats_kernel", f"draft {name}, 64 nodes, BLOCK 4096", {**shape, "BLOCK": 4096}, num_warps=8
         )
@@ -126,7 +128,8 @@ def _tree() -> Iterator[Case]:
             yield Case(walks, "walk_recursive_kernel", f"{config}, 64 blocks", walk, num_warps=2)
             yield Case("tree_traversal_triton", "walk_traversal_kernel", f"{config}, 64 blocks", walk, num_warps=2)
     yield Case("tree_traversal_triton", "tree_outcome_kernel", "64 nodes", {"ROWS": 1, "NODES": 64}, num_warps=1)
-    yield Case(levels, "level_race_kernel", "BLOCK 1024", {"FIRST": False, "ROWS": 1, "BLOCK": 1024})
+    race = {"target_reads_ptr": None, "COUNT_READS": 0, "FIRST": False, "ROWS": 1, "BLOCK": 1024}
+    yield Case(levels, "level_race_kernel", "BLOCK 1024", race)
     step = {"FIRST": False, "ROWS": 1, "NODES": 64, "BLOCKS": 256}
     yield Case(levels, "level_step_kernel", "64 nodes, 256 blocks", step, num_warps=1)
 
@@ -160,3 +163,9 @@ def _early() -> Iterator[Case]:
     yield Case(
         "verify_block_early_triton", "verify_block_v1_kernel", "draft logits, BLOCK 1024", {**walk, "BLOCK": 1024}
     )
+    tree = {**walk, "REPLACE": 1, "NODES": 64, "BLOCK": 1024}
+    config, level = "draft logits, without replacement, 64 nodes, BLOCK 1024", {"NODES": 64, "BLOCK": 1024}
+    early = "verify_tree_early_triton"
+    yield Case(early, "verify_tree_recursive_v1_kernel", config, tree, num_warps=8)
+    yield Case(early, "verify_tree_traversal_v1_kernel", config, tree, num_warps=8)
+    yield Case(early, "verify_tree_target_only_v1_kernel", "64 nodes, BLOCK 1024", level, num_warps=8)

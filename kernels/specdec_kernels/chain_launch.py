@@ -1,5 +1,6 @@
 """What the two-level chain kernels share in a call: buffers, grids and constants. Nothing here looks at a value."""
 
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -22,21 +23,39 @@ class LaunchConfig:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Reads:
-    """How often each element was read, laid out as the logits; for tests and the kernel stepper."""
+    """What the kernels read of the logits, counted by themselves; for tests and `KernelTrace`.
+
+    Attributes:
+        target, draft: laid out as the logits: how often each element was read, or, with `by_program`, the number of
+            the program that read it last: first id * programs on the second axis + second id + 1.
+        by_program: which of the two.
+    """
 
     target: Tensor
     draft: Tensor | None
+    by_program: bool = False
 
     @classmethod
-    def of(cls, batch: VerifyBatch) -> "Reads":
+    def of(cls, batch: VerifyBatch, *, by_program: bool = False) -> "Reads":
         """Counters at 0, with the strides of the batch's tensors."""
         draft = batch.draft_logits if batch.draft_logits is not None else batch.draft_probs
-        return cls(_counters(batch.target_logits), None if draft is None else _counters(draft))
+        return cls(_counters(batch.target_logits), None if draft is None else _counters(draft), by_program)
+
+
+Watch = Callable[[Any, str, tuple[int, ...], Mapping[str, Any]], None]
+"""Called after each launch with (the call, the kernel's name, the grid, the constants)."""
 
 
 def _counters(scores: Tensor) -> Tensor:
     room = torch.zeros(max(1, scores.shape[0]) * scores.stride(0), dtype=torch.int32, device=scores.device)
     return room.as_strided(scores.shape, scores.stride())
+
+
+def check_counting(reads: Reads | None, watch: Watch | None, version: int, *, last: int) -> None:
+    """ValueError when an earlier version is asked to count or to be watched."""
+    for name, given in (("reads", reads), ("watch", watch)):
+        if given is not None and version != last:
+            raise ValueError(f"{name} is given for version {version}; expected it with version {last}, which counts")
 
 
 def takes_triton(device: torch.device) -> bool:
@@ -47,6 +66,29 @@ def takes_triton(device: torch.device) -> bool:
 def launch(kernel: Any, grid: tuple[int, ...], *arguments: Any, **options: Any) -> None:
     """Starts a kernel. Its launcher adds options (`num_warps`) that its signature does not show."""
     kernel[grid](*arguments, **options)
+
+
+class Launcher:
+    """Starts kernels. `reads` counts what they read of the logits, `watch` is told of each launch."""
+
+    def __init__(self, reads: Reads | None, watch: Watch | None) -> None:
+        self.reads, self.watch = reads, watch
+
+    @property
+    def counting(self) -> int:
+        """COUNT_READS of every kernel."""
+        return 0 if self.reads is None else 2 if self.reads.by_program else 1
+
+    @property
+    def counts(self) -> tuple[Tensor | None, Tensor | None]:
+        """Counters of the target and the draft, None when nobody counts."""
+        return (None, None) if self.reads is None else (self.reads.target, self.reads.draft)
+
+    def launch(self, kernel: Any, grid: tuple[int, ...], *arguments: Any, **options: Any) -> None:
+        """Starts a kernel and tells `watch`."""
+        launch(kernel, grid, *arguments, **options)
+        if self.watch is not None:
+            self.watch(self, kernel.fn.__name__, grid, options)
 
 
 def on_device(device: torch.device) -> AbstractContextManager[Any]:
@@ -68,14 +110,20 @@ def power_of_two(number: int) -> int:
     return 1 << max(0, number - 1).bit_length()
 
 
-class TwoLevel:
+class TwoLevel(Launcher):
     """One call: its buffers and the arguments that its kernels share."""
 
     def __init__(
-        self, batch: VerifyBatch, out: KernelVerdict | None, config: LaunchConfig, reads: Reads | None
+        self,
+        batch: VerifyBatch,
+        out: KernelVerdict | None,
+        config: LaunchConfig,
+        reads: Reads | None = None,
+        watch: Watch | None = None,
     ) -> None:
+        super().__init__(reads, watch)
         requests, slots, device = batch.num_requests, batch.slots, batch.device
-        self.batch, self.config, self.reads = batch, config, reads
+        self.batch, self.config = batch, config
         self.out = KernelVerdict.empty(requests, slots, device) if out is None else out
         self.out.check(requests, slots, device)
         self.stats_blocks = -(-batch.vocab // config.stats_block)
@@ -105,24 +153,19 @@ class TwoLevel:
             1, min(8, self.config.rows * power_of_two(self.batch.slots) * power_of_two(self.stats_blocks) // 256)
         )
 
-    @property
-    def counts(self) -> tuple[Tensor | None, Tensor | None]:
-        """Counters of the target and the draft, None when nobody counts."""
-        return (None, None) if self.reads is None else (self.reads.target, self.reads.draft)
-
     def stats(self) -> None:
         """First level of every row."""
         from specdec_kernels.row_stats_triton import local_stats_kernel
 
         batch, config = self.batch, self.config
         grid = (-(-batch.num_requests * batch.slots // config.rows), self.stats_blocks)
-        launch(local_stats_kernel, grid,
+        self.launch(local_stats_kernel, grid,
             batch.target_logits, self.draft, batch.draft_tokens, batch.cu_num_draft, batch.temperature,
             self.target_max, self.target_sum, self.target_arg, self.draft_max, self.draft_sum,
             self.target_at_token, self.draft_at_token, *self.counts,
             batch.target_logits.stride(0), self.draft.stride(0), batch.num_requests, batch.slots, batch.vocab,
-            self.stats_blocks, DRAFT=self.mode, COUNT_READS=self.reads is not None, ROWS=config.rows,
-            BLOCK=config.stats_block, num_warps=8 if config.stats_block >= 4096 else 4,
+            self.stats_blocks, DRAFT=self.mode, COUNT_READS=self.counting, ROWS=config.rows,
+            SLOTS=power_of_two(batch.slots), BLOCK=config.stats_block, num_warps=8 if config.stats_block >= 4096 else 4,
         )  # fmt: skip
 
     def decision_arguments(self) -> dict[str, Any]:
@@ -139,14 +182,14 @@ class TwoLevel:
             "emitted_ptr": self.out.emitted, "draft_stride": self.draft.stride(0),
             "num_requests": batch.num_requests, "slots": batch.slots, "vocab": batch.vocab,
             "num_blocks": self.stats_blocks, "DRAFT": self.mode, "GIVEN": self.is_given,
-            "COUNT_READS": self.reads is not None, "SLOTS": power_of_two(batch.slots),
+            "COUNT_READS": self.counting, "SLOTS": power_of_two(batch.slots),
             "BLOCKS": power_of_two(self.stats_blocks),
         }  # fmt: skip
 
     def walk(self, kernel: Any) -> KernelVerdict:
         """The verdicts of a version 1 kernel, one program a request."""
         batch, out = self.batch, self.out
-        launch(kernel, (batch.num_requests,),
+        self.launch(kernel, (batch.num_requests,),
             batch.target_logits, self.draft, batch.draft_tokens, batch.cu_num_draft, batch.temperature, self.keys,
             self.uniforms, self.exponentials, out.num_accepted, out.is_bonus, out.next_token, out.emitted,
             batch.target_logits.stride(0), self.draft.stride(0), batch.slots, batch.vocab,
@@ -159,14 +202,14 @@ class TwoLevel:
         from specdec_kernels.race_triton import finish_kernel, race_kernel
 
         batch, config = self.batch, self.config
-        launch(race_kernel, (self.programs, self.race_blocks),
+        self.launch(race_kernel, (self.programs, self.race_blocks),
             batch.target_logits, self.draft, batch.cu_num_draft, batch.temperature, *self.counts, self.keys,
             self.exponentials, self.plan_ints, self.plan_floats, self.scores, self.winners,
             batch.target_logits.stride(0), self.draft.stride(0), batch.num_requests, batch.vocab, self.race_blocks,
-            DRAFT=self.mode, GIVEN=self.is_given, COUNT_READS=self.reads is not None, ROWS=config.rows,
+            DRAFT=self.mode, GIVEN=self.is_given, COUNT_READS=self.counting, ROWS=config.rows,
             BLOCK=config.race_block, num_warps=4,
         )  # fmt: skip
-        launch(finish_kernel, (self.programs,),
+        self.launch(finish_kernel, (self.programs,),
             self.plan_ints, self.scores, self.winners, self.out.next_token, self.out.emitted, batch.num_requests,
             batch.slots, self.race_blocks, ROWS=config.rows, BLOCKS=power_of_two(self.race_blocks), num_warps=1,
         )  # fmt: skip

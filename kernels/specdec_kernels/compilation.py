@@ -1,6 +1,6 @@
 """What a kernel costs on a GPU that is not here: ahead-of-time compilation and a look at the binary."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 import re
@@ -42,13 +42,14 @@ def compile_ahead(
     constants: Mapping[str, Any],
     target: str,
     *,
+    aligned: Collection[str] = (),
     num_warps: int = 4,
     num_stages: int = 3,
 ) -> KernelResources:
     """Resources of `kernel` compiled for `target`; no GPU is needed.
 
     `signature` gives each argument's type in Triton's notation ("*fp32", "i32", "constexpr"), `constants` the
-    value of each "constexpr".
+    value of each "constexpr". Numbers in `aligned` are multiples of 16, which the launcher finds out for itself.
 
     Raises:
         ValueError: an unknown target, or a kernel that was decorated under TRITON_INTERPRET=1.
@@ -60,7 +61,7 @@ def compile_ahead(
     if target not in TARGETS:
         raise ValueError(f"target is {target!r}; expected one of {', '.join(TARGETS)}")
     check_compilable(kernel)
-    source = ASTSource(kernel, dict(signature), dict(constants), _aligned(signature))
+    source = ASTSource(kernel, dict(signature), dict(constants), _multiples(signature, aligned))
     options = {"num_warps": num_warps, "num_stages": num_stages}
     compiled = compile(source, target=GPUTarget(*TARGETS[target]), options=options)
     if TARGETS[target][0] == "cuda":
@@ -81,10 +82,11 @@ def check_compilable(kernel: Any) -> None:
         )
 
 
-def _aligned(signature: Mapping[str, str]) -> dict[tuple[int], list[tuple[str, int]]]:
+def _multiples(signature: Mapping[str, str], aligned: Collection[str]) -> dict[tuple[int], list[tuple[str, int]]]:
     """Every pointer a multiple of 16 bytes, as the launcher finds those of fresh tensors: loads become wide."""
-    kinds = enumerate(signature.values())
-    return {(place,): [("tt.divisibility", 16)] for place, kind in kinds if kind.startswith("*")}
+    kinds = enumerate(signature.items())
+    chosen = [place for place, (name, kind) in kinds if kind.startswith("*") or (name in aligned and kind == "i32")]
+    return {(place,): [("tt.divisibility", 16)] for place in chosen}
 
 
 def _cuda_usage(cubin: bytes) -> tuple[int, int]:

@@ -115,18 +115,7 @@ def _check(pool: Tensor, block_table: Tensor, starts: Tensor, path: Tensor, page
             raise ValueError(f"{name} lies on {values.device}, pool on {pool.device}; move it there first")
 
 
-def benchmark(device: torch.device, repeats: int = 30) -> float:
-    """Median microseconds of compacting 16 requests, 32 layers of 2,048 elements a position, 6 of 16 nodes kept."""
-    from specdec_kernels.chain_benchmark import microseconds
-
-    page, requests, layers = 16, 16, 32 if device.type == "cuda" else 2
-    pool = torch.zeros(layers, requests * 4 * page, 2048, dtype=torch.bfloat16, device=device)
-    table = torch.arange(requests * 4, dtype=torch.int32, device=device).view(requests, 4)
-    starts = torch.full((requests,), 21, device=device)
-    path = torch.tensor([[0, 2, 5, 9, 12, 15]], device=device).repeat(requests, 1)
-    return microseconds(lambda: kv_compact(pool, table, starts, path, page=page), device, repeats)
-
-
 if __name__ == "__main__":
-    name = "cuda" if torch.cuda.is_available() else "cpu"
-    print(f"kv_compact on {name}: {benchmark(torch.device(name)):.0f} us" + (" (reference)" if name == "cpu" else ""))
+    from specdec_kernels.cache_benchmark import main
+
+    main("kv_compact")

@@ -29,7 +29,8 @@ def kv_compact_v1_kernel(
 ):
     """v1. Grid: (requests, layers). One program moves a whole request, row after row, in the order of the path.
 
-    Node path[i] >= i, so a row is read before anything is written to it.
+    Node path[i] >= i, so a row is read before anything is written to it. Reads and writes each moved row once, but one
+    row waits for the other.
     """
     request, layer = tl.program_id(0), tl.program_id(1)
     start = tl.load(starts_ptr + request)

@@ -13,6 +13,8 @@ import triton.language as tl
 NO_DRAFT_ROWS = tl.constexpr(0)
 DRAFT_LOGITS = tl.constexpr(1)
 DRAFT_PROBS = tl.constexpr(2)
+COUNT = tl.constexpr(1)  # of COUNT_READS: how often each score is read
+MARK = tl.constexpr(2)  # and by which program of the launch
 GREEDY_BELOW = tl.constexpr(1e-5)  # as specdec_core.warp.GREEDY_BELOW
 
 
@@ -24,9 +26,16 @@ def address(row, stride):
 
 @triton.jit
 def load_scores(scores_ptr, offsets, inside, reads_ptr, padding: tl.constexpr, COUNT_READS: tl.constexpr):
-    """Scores in float32, `padding` outside; with COUNT_READS every element read is counted in `reads_ptr`."""
-    if COUNT_READS:
+    """Scores in float32, `padding` outside.
+
+    COUNT_READS is 0, COUNT (every element read is counted in `reads_ptr`) or MARK (the reading program's number, from
+    1 on, is left there; in one launch no element is read by two programs).
+    """
+    if COUNT_READS == COUNT:
         tl.atomic_add(reads_ptr + offsets, 1, mask=inside)
+    elif COUNT_READS == MARK:
+        number = tl.program_id(0) * tl.num_programs(1) + tl.program_id(1) + 1
+        tl.store(reads_ptr + offsets, number, mask=inside)
     return tl.load(scores_ptr + offsets, mask=inside, other=padding).to(tl.float32)
 
 
@@ -97,6 +106,7 @@ def local_stats_kernel(
     DRAFT: tl.constexpr,
     COUNT_READS: tl.constexpr,
     ROWS: tl.constexpr,
+    SLOTS: tl.constexpr,  # slots, rounded up to a power of two
     BLOCK: tl.constexpr,
 ):
     """Grid: (ceil(requests * slots / ROWS), blocks). Reads each logit of a live row once, writes 20 bytes a block.
@@ -108,8 +118,11 @@ def local_stats_kernel(
     there = request < num_requests
     start = tl.load(cu_num_draft_ptr + request, mask=there, other=0)
     drafted = tl.load(cu_num_draft_ptr + request + 1, mask=there, other=0) - start
-    before = tl.load(draft_tokens_ptr + start + slot - 1, mask=there & (slot > 0) & (slot <= drafted), other=0)
-    live = there & (slot <= drafted) & (before >= 0)
+    place = tl.arange(0, SLOTS)[None, :]
+    is_earlier = there[:, None] & (place < slot[:, None]) & (place < drafted[:, None])
+    earlier = tl.load(draft_tokens_ptr + start[:, None] + place, mask=is_earlier, other=0)
+    ended = tl.max(((earlier < 0) | (earlier >= vocab)).to(tl.int32), axis=1)
+    live = there & (slot <= drafted) & (ended == 0)
     wanted = tl.load(draft_tokens_ptr + start + slot, mask=live & (slot < drafted), other=-1)
     temperature, is_greedy = temperature_of(temperature_ptr, request, there)
     tokens = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
@@ -125,7 +138,7 @@ def local_stats_kernel(
     store_at_token(target_at_token_ptr, entry, x, tokens, wanted, live, BLOCK)
     if DRAFT == DRAFT_LOGITS:
         # a greedy request never looks at its draft's law
-        live = live & (slot < drafted) & (wanted >= 0) & (is_greedy == 0)
+        live = live & (slot < drafted) & (wanted >= 0) & (wanted < vocab) & (is_greedy == 0)
         inside = live[:, None] & (tokens < vocab)[None, :]
         offsets = address(start + slot, draft_stride)[:, None] + tokens[None, :]
         x = load_scores(draft_ptr, offsets, inside, draft_reads_ptr, float("-inf"), COUNT_READS)

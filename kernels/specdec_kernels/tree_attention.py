@@ -42,7 +42,8 @@ class TreeKV:
     """Where keys and values lie.
 
     Attributes:
-        keys, values: [slots, kv_heads, head_dim], one row a position.
+        keys, values: [slots, kv_heads, head_dim], one row a position. Heads may lie outside slots, as in a cache of
+            shape [kv_heads, slots, head_dim] seen through `transpose(0, 1)`; a row's numbers lie side by side.
         prefix: positions before row 0, one number a request.
         capacity: the most positions (prefix and rows) a request may have; it fixes the launch.
         block_table: block j of a request holds its positions j * page and on; None: request b owns the slots from
@@ -99,9 +100,11 @@ def tree_attention_triton(
     *,
     scale: float | None = None,
     version: int = 2,
-    columns: int = 512,
+    columns: int | None = None,
 ) -> Float[Tensor, "requests rows heads head_dim"]:
-    """The same by kernels: on a CUDA device, or on any under TRITON_INTERPRET=1. `columns` is what a split owns.
+    """The same by kernels: on a CUDA device, or on any under TRITON_INTERPRET=1.
+
+    `columns` is what a split of version 2 owns; None takes `split_columns`.
 
     Raises:
         ValueError: as `tree_attention`, or a version that does not exist.
@@ -126,7 +129,8 @@ def tree_attention_triton(
     table = kv.prefix if kv.block_table is None else kv.block_table
     stride = kv.capacity if kv.block_table is None else kv.block_table.stride(0)
     inputs = (queries, kv.keys, kv.values, table, kv.prefix, mask)
-    numbers = (rows, mask.shape[2], heads, kv_heads, stride, dim**-0.5 if scale is None else scale)
+    strides = (*kv.keys.stride()[:2], stride)
+    numbers = (rows, mask.shape[2], heads, kv_heads, *strides, dim**-0.5 if scale is None else scale)
     fixed = {"PAGE": 0 if kv.block_table is None else kv.page, "WIDE": queries.device.type == "cpu", "N": 32}
     fixed |= shape | {"M": tile, "num_warps": 8 if tile * shape["DIM"] > 4096 else 4, "num_stages": 2}
     with on_device(queries.device):
@@ -134,7 +138,9 @@ def tree_attention_triton(
             grid = (requests, kv_heads, tiles)
             launch(tree_attention_v1_kernel, grid, *inputs, out, *numbers, **fixed)
             return out
-        splits, pairs = -(-kv.capacity // columns), requests * kv_heads
+        pairs = requests * kv_heads
+        columns = split_columns(kv.capacity, pairs * tiles) if columns is None else columns
+        splits = -(-kv.capacity // columns)
         parts = torch.empty(2, pairs, splits, tiles * tile, dtype=torch.float32, device=queries.device)
         values = torch.empty(pairs, splits, tiles * tile, shape["DIM"], dtype=torch.float32, device=queries.device)
         launch(
@@ -144,6 +150,15 @@ def tree_attention_triton(
         grid = (pairs, tiles * tile // 16)
         launch(combine_kernel, grid, *parts, values, out, rows, heads, kv_heads, splits, tiles * tile, **shape, M=16)
     return out
+
+
+def split_columns(capacity: int, programs: int, wanted: int = 512) -> int:
+    """Columns a split owns, a power of two from 512 to 8,192: about `wanted` programs in all, if there are so many.
+
+    `programs` is how many there are without splits. A split costs head_dim + 2 numbers a lane, written and read.
+    """
+    splits = max(1, wanted // programs)
+    return min(8192, max(512, power_of_two(-(-capacity // splits))))
 
 
 def tree_attention(
@@ -176,11 +191,16 @@ def _check(queries: Tensor, kv: TreeKV, mask: Tensor) -> None:
     if rows > MAX_ROWS:
         raise ValueError(f"queries has {rows} rows; expected at most {MAX_ROWS}: the pending token and the nodes")
     for name, values in (("keys", kv.keys), ("values", kv.values)):
-        if values.ndim != 3 or values.shape[2] != dim or heads % max(1, values.shape[1]) or not values.is_contiguous():
+        if values.ndim != 3 or values.shape[2] != dim or heads % max(1, values.shape[1]):
             raise ValueError(
-                f"kv.{name} has shape {tuple(values.shape)}; expected contiguous [slots, kv_heads, {dim}] with "
-                f"kv_heads dividing {heads}"
+                f"kv.{name} has shape {tuple(values.shape)}; expected [slots, kv_heads, {dim}] with kv_heads "
+                f"dividing {heads}"
             )
+        if values.shape != kv.keys.shape:
+            raise ValueError(f"kv.{name} has shape {tuple(values.shape)}, kv.keys {tuple(kv.keys.shape)}; expected one")
+        if values.stride(2) != 1 or values.stride() != kv.keys.stride():
+            raise ValueError(f"kv.{name} has strides {values.stride()}; expected those of kv.keys, the last of them 1")
+        _check_device(f"kv.{name}", values, queries)
         if values.dtype != queries.dtype:
             raise ValueError(f"kv.{name} is {values.dtype}, queries {queries.dtype}; expected the same")
     expected = {"kv.prefix": (kv.prefix, (requests,)), "mask": (mask, (requests, rows, -(-rows // 32)))}
@@ -199,25 +219,15 @@ def _check(queries: Tensor, kv: TreeKV, mask: Tensor) -> None:
             raise ValueError(
                 f"{name} is {values.dtype} of shape {tuple(values.shape)}; expected contiguous torch.int32 of {shape}"
             )
-        if values.device != queries.device:
-            raise ValueError(f"{name} lies on {values.device}, queries on {queries.device}; move it there first")
+        _check_device(name, values, queries)
 
 
-def benchmark(device: torch.device, repeats: int = 30) -> float:
-    """Median microseconds of 64 rows over a prefix of 8,192 (512 on a CPU), 32 query and 8 key heads of 128."""
-    from specdec_kernels.chain_benchmark import microseconds
-
-    prefix = 8192 if device.type == "cuda" else 512
-    capacity, rows = prefix + 64, 64
-    dtype = torch.bfloat16 if device.type == "cuda" else torch.float32
-    queries = torch.randn(1, rows, 32, 128, device=device, dtype=dtype)
-    keys, values = torch.randn(2, capacity, 8, 128, device=device, dtype=dtype)
-    kv = TreeKV(keys, values, torch.tensor([prefix], dtype=torch.int32, device=device), capacity)
-    mask = pack_mask(torch.ones(1, rows, rows, dtype=torch.bool, device=device).tril())
-    return microseconds(lambda: tree_attention(queries, kv, mask), device, repeats)
+def _check_device(name: str, values: Tensor, queries: Tensor) -> None:
+    if values.device != queries.device:
+        raise ValueError(f"{name} lies on {values.device}, queries on {queries.device}; move it there first")
 
 
 if __name__ == "__main__":
-    name = "cuda" if torch.cuda.is_available() else "cpu"
-    note = " (reference)" if name == "cpu" else ""
-    print(f"tree_attention on {name}: {benchmark(torch.device(name), 5):.0f} us{note}")
+    from specdec_kernels.cache_benchmark import main
+
+    main("tree_attention")

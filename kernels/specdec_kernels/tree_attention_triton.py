@@ -1,8 +1,12 @@
 """Attention of a draft tree's rows over a long prefix and over their ancestors, in Triton. See `tree_attention`.
 
-v1  one program a (request, key head, tile of rows) goes through all columns: at batch 1 most of the GPU is idle.
-v2  the columns are cut into splits of fixed size, each a program of its own; `combine_kernel` adds up what they found
-    (flash-decoding). Keys and values are read once for all rows and query heads that share them.
+A lane is a row of the tree under one of the query heads that share a key head; a tile is up to 64 lanes.
+
+v1  one program a (request, key head, tile) goes through all columns: at batch 1 most of the GPU is idle. Reads keys and
+    values once a tile (the tiles of a head run side by side and meet in the L2 cache), queries once; writes the output.
+v2  the columns are cut into splits, each a program of its own; `combine_kernel` adds up what they found
+    (flash-decoding). In addition writes and reads again head_dim + 2 float32 numbers a split and lane, so splits are
+    no smaller than it takes to fill the GPU (`split_columns`).
 """
 
 # pyright: reportGeneralTypeIssues=false, reportOptionalOperand=false
@@ -51,8 +55,8 @@ def load_queries(q_ptr, request, head, lane, rows, heads, group, HEAD_DIM: tl.co
 @triton.jit
 def attend_columns(
     q, row, is_row, largest, total, values, k_ptr, v_ptr, table_ptr, mask_ptr, request, head, first, last, prefix, rows,
-    words, kv_heads, table_stride, scale, IN_TREE: tl.constexpr, PAGE: tl.constexpr, HEAD_DIM: tl.constexpr,
-    DIM: tl.constexpr, WIDE: tl.constexpr, N: tl.constexpr,
+    words, kv_stride, head_stride, table_stride, scale, IN_TREE: tl.constexpr, PAGE: tl.constexpr,
+    HEAD_DIM: tl.constexpr, DIM: tl.constexpr, WIDE: tl.constexpr, N: tl.constexpr,
 ):  # fmt: skip
     """The running (largest score, sum, weighted values) after the columns first .. last - 1, all of one part."""
     dims = tl.arange(0, DIM)
@@ -60,7 +64,7 @@ def attend_columns(
         column = begin + tl.arange(0, N)
         there = column < last
         slot = positions_to_slots(column, table_ptr, request, table_stride, there, PAGE)
-        at = (slot * kv_heads + head) * HEAD_DIM
+        at = slot * kv_stride + address(head, head_stride)
         inside = there[:, None] & (dims < HEAD_DIM)[None, :]
         k = tl.load(k_ptr + at[:, None] + dims[None, :], mask=inside, other=0.0)
         if WIDE:
@@ -86,9 +90,9 @@ def attend_columns(
 
 @triton.jit
 def attend(
-    q, row, live, k_ptr, v_ptr, table_ptr, mask_ptr, request, head, first, last, prefix, rows, words, kv_heads,
-    table_stride, scale, PAGE: tl.constexpr, HEAD_DIM: tl.constexpr, DIM: tl.constexpr, WIDE: tl.constexpr,
-    M: tl.constexpr, N: tl.constexpr,
+    q, row, live, k_ptr, v_ptr, table_ptr, mask_ptr, request, head, first, last, prefix, rows, words, kv_stride,
+    head_stride, table_stride, scale, PAGE: tl.constexpr, HEAD_DIM: tl.constexpr, DIM: tl.constexpr,
+    WIDE: tl.constexpr, M: tl.constexpr, N: tl.constexpr,
 ):  # fmt: skip
     """(largest score, sum of exponentials, weighted values) of the columns first .. last - 1, in float32.
 
@@ -101,20 +105,20 @@ def attend(
     is_row = sees_itself(mask_ptr, request, row, live, rows, words)
     largest, total, values = attend_columns(
         q, row, is_row, largest, total, values, k_ptr, v_ptr, table_ptr, mask_ptr, request, head, first,
-        tl.minimum(last, prefix), prefix, rows, words, kv_heads, table_stride, scale, False, PAGE, HEAD_DIM, DIM, WIDE,
-        N,
+        tl.minimum(last, prefix), prefix, rows, words, kv_stride, head_stride, table_stride, scale, False, PAGE,
+        HEAD_DIM, DIM, WIDE, N,
     )  # fmt: skip
     return attend_columns(
         q, row, is_row, largest, total, values, k_ptr, v_ptr, table_ptr, mask_ptr, request, head,
-        tl.maximum(first, prefix), last, prefix, rows, words, kv_heads, table_stride, scale, True, PAGE, HEAD_DIM, DIM,
-        WIDE, N,
+        tl.maximum(first, prefix), last, prefix, rows, words, kv_stride, head_stride, table_stride, scale, True, PAGE,
+        HEAD_DIM, DIM, WIDE, N,
     )  # fmt: skip
 
 
 @triton.jit
 def tree_attention_v1_kernel(
     q_ptr,  # [requests, rows, heads, HEAD_DIM]
-    k_ptr,  # [slots, kv_heads, HEAD_DIM]; position prefix + j of a request holds its row j
+    k_ptr,  # [slots, kv_heads, HEAD_DIM], the last stride 1; position prefix + j of a request holds its row j
     v_ptr,
     table_ptr,  # [requests, blocks] int32; not read when PAGE is 0
     prefix_ptr,  # [requests] int32: columns that every row sees
@@ -124,6 +128,8 @@ def tree_attention_v1_kernel(
     words,
     heads,
     kv_heads,
+    kv_stride,
+    head_stride,
     table_stride,
     scale,
     PAGE: tl.constexpr,
@@ -138,8 +144,8 @@ def tree_attention_v1_kernel(
     prefix = tl.load(prefix_ptr + request)
     q, row, live, at = load_queries(q_ptr, request, head, lane, rows, heads, heads // kv_heads, HEAD_DIM, DIM)
     _, total, values = attend(
-        q, row, live, k_ptr, v_ptr, table_ptr, mask_ptr, request, head, 0, prefix + rows, prefix, rows, words, kv_heads,
-        table_stride, scale, PAGE, HEAD_DIM, DIM, WIDE, M, N,
+        q, row, live, k_ptr, v_ptr, table_ptr, mask_ptr, request, head, 0, prefix + rows, prefix, rows, words,
+        kv_stride, head_stride, table_stride, scale, PAGE, HEAD_DIM, DIM, WIDE, M, N,
     )  # fmt: skip
     dims = tl.arange(0, DIM)
     answer = values / tl.where(total > 0, total, 1.0)[:, None]
@@ -162,6 +168,8 @@ def tree_attention_split_kernel(
     words,
     heads,
     kv_heads,
+    kv_stride,
+    head_stride,
     table_stride,
     scale,
     splits,
@@ -182,8 +190,8 @@ def tree_attention_split_kernel(
     first = split * COLUMNS
     last = tl.minimum(first + COLUMNS, prefix + rows)
     largest, total, values = attend(
-        q, row, live, k_ptr, v_ptr, table_ptr, mask_ptr, request, head, first, last, prefix, rows, words, kv_heads,
-        table_stride, scale, PAGE, HEAD_DIM, DIM, WIDE, M, N,
+        q, row, live, k_ptr, v_ptr, table_ptr, mask_ptr, request, head, first, last, prefix, rows, words, kv_stride,
+        head_stride, table_stride, scale, PAGE, HEAD_DIM, DIM, WIDE, M, N,
     )  # fmt: skip
     at = address(tl.program_id(0) * splits + split, lanes) + lane
     tl.store(max_ptr + at, largest)

@@ -66,6 +66,8 @@ def tree_stats_kernel(
     target_arg_ptr,
     draft_max_ptr,
     draft_sum_ptr,
+    target_reads_ptr,
+    draft_reads_ptr,
     target_stride,
     draft_stride,
     num_requests,
@@ -73,6 +75,7 @@ def tree_stats_kernel(
     vocab,
     num_blocks,
     DRAFT: tl.constexpr,
+    COUNT_READS: tl.constexpr,
     ROWS: tl.constexpr,
     NODES: tl.constexpr,
     BLOCK: tl.constexpr,
@@ -92,7 +95,7 @@ def tree_stats_kernel(
     at = address(entry, num_blocks) + tl.program_id(1)
     inside = live[:, None] & (tokens < vocab)[None, :]
     offsets = address(start + request + slot, target_stride)[:, None] + tokens[None, :]
-    x = load_scores(target_ptr, offsets, inside, None, float("-inf"), False)
+    x = load_scores(target_ptr, offsets, inside, target_reads_ptr, float("-inf"), COUNT_READS)
     largest = store_block_stats(target_max_ptr, target_sum_ptr, at, x, temperature, live)
     first = tl.min(tl.where(x == largest[:, None], tokens[None, :], vocab - 1), axis=1)
     tl.store(target_arg_ptr + at, first, mask=live)
@@ -102,21 +105,22 @@ def tree_stats_kernel(
         live = there & is_node & (is_greedy == 0) & (next_child(parents, node, mine + 1, slot * 0 - 1) == slot)
         inside = live[:, None] & (tokens < vocab)[None, :]
         offsets = address(start + slot, draft_stride)[:, None] + tokens[None, :]
-        x = load_scores(draft_ptr, offsets, inside, None, float("-inf"), False)
+        x = load_scores(draft_ptr, offsets, inside, draft_reads_ptr, float("-inf"), COUNT_READS)
         store_block_stats(draft_max_ptr, draft_sum_ptr, at, x, temperature, live)
 
 
 @triton.jit
 def node_tile(
-    target_ptr, draft_ptr, target_stride, draft_stride, floats, draft_floats_ptr, request, start, row, first, tokens,
-    temperature, live, reads_draft, vocab, slots, DRAFT: tl.constexpr,
+    target_ptr, draft_ptr, target_reads_ptr, draft_reads_ptr, target_stride, draft_stride, floats, draft_floats_ptr,
+    request, start, row, first, tokens, temperature, live, reads_draft, vocab, slots, DRAFT: tl.constexpr,
+    COUNT_READS: tl.constexpr,
 ):  # fmt: skip
     """(p, q) of a tile [ROWS, BLOCK] at the state's row; q is 0 where no draft row is read."""
     t_max = tl.load(floats + 4, mask=live, other=0.0)
     t_sum = tl.load(floats + 5, mask=live, other=1.0)
     inside = live[:, None] & (tokens < vocab)[None, :]
     offsets = address(start + request + row, target_stride)[:, None] + tokens[None, :]
-    x = load_scores(target_ptr, offsets, inside, None, float("-inf"), False)
+    x = load_scores(target_ptr, offsets, inside, target_reads_ptr, float("-inf"), COUNT_READS)
     p = shifted_exp(x, t_max[:, None], temperature[:, None]) / t_sum[:, None]
     q = p * 0.0
     if DRAFT != NO_DRAFT_ROWS:
@@ -125,10 +129,10 @@ def node_tile(
         if DRAFT == DRAFT_LOGITS:
             d_max = tl.load(draft_floats_ptr + request * 2, mask=live & reads_draft, other=0.0)
             d_sum = tl.load(draft_floats_ptr + request * 2 + 1, mask=live & reads_draft, other=1.0)
-            y = load_scores(draft_ptr, offsets, inside, None, float("-inf"), False)
+            y = load_scores(draft_ptr, offsets, inside, draft_reads_ptr, float("-inf"), COUNT_READS)
             q = shifted_exp(y, d_max[:, None], temperature[:, None]) / d_sum[:, None]
         else:
-            q = load_scores(draft_ptr, offsets, inside, None, 0.0, False)
+            q = load_scores(draft_ptr, offsets, inside, draft_reads_ptr, 0.0, COUNT_READS)
     return p, q
 
 
@@ -170,6 +174,8 @@ def tree_pass_kernel(
     draft_floats_ptr,  # [requests, 2] float32: m and S of the draft row
     frozen_ptr,  # [requests, slots] float32
     mass_ptr,  # [2, requests, blocks] float32, written: this block's part of F and of M
+    target_reads_ptr,
+    draft_reads_ptr,
     target_stride,
     draft_stride,
     num_requests,
@@ -177,6 +183,7 @@ def tree_pass_kernel(
     vocab,
     num_blocks,
     DRAFT: tl.constexpr,
+    COUNT_READS: tl.constexpr,
     REPLACE: tl.constexpr,
     ROWS: tl.constexpr,
     NODES: tl.constexpr,
@@ -200,8 +207,9 @@ def tree_pass_kernel(
         temperature, _ = temperature_of(temperature_ptr, request, live)
         tokens = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
         p, q = node_tile(
-            target_ptr, draft_ptr, target_stride, draft_stride, floats, draft_floats_ptr, request, start, row, first,
-            tokens, temperature, live, live, vocab, slots, DRAFT,
+            target_ptr, draft_ptr, target_reads_ptr, draft_reads_ptr, target_stride, draft_stride, floats,
+            draft_floats_ptr, request, start, row, first, tokens, temperature, live, live, vocab, slots, DRAFT,
+            COUNT_READS,
         )  # fmt: skip
         current = tl.load(floats, mask=live, other=0.0)
         left, q = left_law(p, q, current, row, last, nodes, parents, node, frozen, tokens, DRAFT, REPLACE)
@@ -214,8 +222,9 @@ def tree_pass_kernel(
 def tree_race_kernel(
     target_ptr, draft_ptr, draft_tokens_ptr, parents_ptr, cu_num_draft_ptr, temperature_ptr, keys_ptr,
     exponentials_ptr, ints_ptr, floats_ptr, draft_floats_ptr, frozen_ptr, plan_ints_ptr, score_ptr, token_ptr,
-    target_stride, draft_stride, num_requests, slots, vocab, num_blocks, DRAFT: tl.constexpr, GIVEN: tl.constexpr,
-    REPLACE: tl.constexpr, ROWS: tl.constexpr, NODES: tl.constexpr, BLOCK: tl.constexpr,
+    target_reads_ptr, draft_reads_ptr, target_stride, draft_stride, num_requests, slots, vocab, num_blocks,
+    DRAFT: tl.constexpr, GIVEN: tl.constexpr, COUNT_READS: tl.constexpr, REPLACE: tl.constexpr,
+    ROWS: tl.constexpr, NODES: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """Grid: (ceil(requests / ROWS), blocks). The race over the law left at the node where the walk ended.
 
@@ -238,8 +247,9 @@ def tree_race_kernel(
     tokens = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     recovers = live & (mode == RECOVER)
     p, q = node_tile(
-        target_ptr, draft_ptr, target_stride, draft_stride, floats, draft_floats_ptr, request, start, row, first,
-        tokens, temperature, live, recovers, vocab, slots, DRAFT,
+        target_ptr, draft_ptr, target_reads_ptr, draft_reads_ptr, target_stride, draft_stride, floats,
+        draft_floats_ptr, request, start, row, first, tokens, temperature, live, recovers, vocab, slots, DRAFT,
+        COUNT_READS,
     )  # fmt: skip
     current = tl.load(floats, mask=recovers, other=0.0)
     before = tl.load(floats + 1, mask=recovers, other=0.0)

@@ -24,11 +24,13 @@ def level_race_kernel(
     max_ptr,  # [requests, blocks] float32, written: this block's largest logit
     score_ptr,  # [requests, blocks] float32, written: its best exp((x - max) / T) / E
     token_ptr,  # [requests, blocks] int32, written
+    target_reads_ptr,
     target_stride,
     num_requests,
     vocab,
     num_blocks,
     FIRST: tl.constexpr,
+    COUNT_READS: tl.constexpr,
     ROWS: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
@@ -47,7 +49,7 @@ def level_race_kernel(
         tokens = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
         inside = live[:, None] & (tokens < vocab)[None, :]
         offsets = address(start + request + row, target_stride)[:, None] + tokens[None, :]
-        x = load_scores(target_ptr, offsets, inside, None, float("-inf"), False)
+        x = load_scores(target_ptr, offsets, inside, target_reads_ptr, float("-inf"), COUNT_READS)
         largest = tl.max(x, axis=1)
         at = keys_ptr + request * 3
         seed, sample = tl.load(at, mask=live, other=0), tl.load(at + 1, mask=live, other=0)
@@ -68,7 +70,7 @@ def level_race_kernel(
         store_winner(score_ptr, token_ptr, place, weights, noise, tokens, live)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["levels_left"])
 def level_step_kernel(
     draft_tokens_ptr,
     parents_ptr,
@@ -82,12 +84,16 @@ def level_step_kernel(
     slots,
     vocab,
     num_blocks,
+    levels_left,
     FIRST: tl.constexpr,
     ROWS: tl.constexpr,
     NODES: tl.constexpr,
     BLOCKS: tl.constexpr,
 ):
-    """Grid: (ceil(requests / ROWS),). Enters the first child that has the drawn token; without one the walk is over."""
+    """Grid: (ceil(requests / ROWS),). Enters the first child that has the drawn token; without one the walk is over.
+
+    With no level left, children are not looked at: what was drawn is the token after the path, as at a leaf.
+    """
     request = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     there = request < num_requests
     ints = ints_ptr + request * STATE_INTS
@@ -114,13 +120,13 @@ def level_step_kernel(
     token = tl.load(token_ptr + at, mask=inside, other=NONE)
     drawn = tl.min(tl.where(score == best[:, None], token, NONE), axis=1)
     is_match = (parents == (row - 1)[:, None]) & (nodes == drawn[:, None])
-    child = tl.min(tl.where(is_match, node, NONE), axis=1)
+    child = tl.where(levels_left > 0, tl.min(tl.where(is_match, node, NONE), axis=1), NONE)
     enters = live & (child != NONE)
     row, depth = tl.where(enters, child + 1, row), depth + enters.to(tl.int32)
     tl.store(ints, tl.where(enters, ITERATING, DONE), mask=live)
     tl.store(ints + 1, row, mask=live)
     tl.store(ints + 3, depth, mask=live)
-    tl.store(ints + 4, next_child(parents, node, row, row * 0 - 1), mask=live)
+    tl.store(ints + 4, tl.where(levels_left > 0, next_child(parents, node, row, row * 0 - 1), NONE), mask=live)
     # the token is settled: for what follows that is as good as greedy
     tl.store(ints + 5, request * 0 + GREEDY, mask=live)
     tl.store(ints + 6, drawn, mask=live)

@@ -135,9 +135,10 @@ def store_rows(rows_at, frozen_at, slots, in_row, frozen, weights, lambdas, tota
 
 @triton.jit
 def step_down(
-    target_ptr, draft_ptr, draft_max_ptr, draft_sum_ptr, target_max_ptr, target_sum_ptr, target_arg_ptr, target_stride,
-    draft_stride, request, start, nodes, parents, node, frozen, row, child, weight, lambdas, totals, rests,
-    temperature, inside, is_greedy, slots, num_blocks, DRAFT: tl.constexpr, REPLACE: tl.constexpr, BLOCKS: tl.constexpr,
+    target_ptr, draft_ptr, draft_max_ptr, draft_sum_ptr, target_max_ptr, target_sum_ptr, target_arg_ptr,
+    target_reads_ptr, draft_reads_ptr, target_stride, draft_stride, request, start, nodes, parents, node, frozen, row,
+    child, weight, lambdas, totals, rests, temperature, inside, is_greedy, slots, num_blocks, DRAFT: tl.constexpr,
+    COUNT_READS: tl.constexpr, REPLACE: tl.constexpr, BLOCKS: tl.constexpr,
 ):  # fmt: skip
     """(weight of `child` under `row`, p of its token, whether that was refused before, its lambda then, argmax).
 
@@ -149,9 +150,9 @@ def step_down(
     )  # fmt: skip
     token, first = at_place(nodes, node, child), next_child(parents, node, row, row * 0 - 1)
     p, q, _, _ = child_masses(
-        target_ptr, draft_ptr, draft_max_ptr, draft_sum_ptr, target_arg_ptr, target_stride, draft_stride, request,
-        start, row, first, token, t_max, t_sum, temperature, inside & (is_greedy == 0), slots, num_blocks, DRAFT,
-        BLOCKS,
+        target_ptr, draft_ptr, draft_max_ptr, draft_sum_ptr, target_arg_ptr, target_reads_ptr, draft_reads_ptr,
+        target_stride, draft_stride, request, start, row, first, token, t_max, t_sum, temperature,
+        inside & (is_greedy == 0), slots, num_blocks, DRAFT, COUNT_READS, BLOCKS,
     )  # fmt: skip
     again, left_behind = refused_before(nodes, parents, node, frozen, row, child, token)
     current, total, rest = at_place(lambdas, node, row), at_place(totals, node, row), at_place(rests, node, row)
@@ -161,15 +162,19 @@ def step_down(
     return ratio, p, again, left_behind, best
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["passes_left"])
 def walk_traversal_kernel(
     target_ptr, draft_ptr, draft_tokens_ptr, parents_ptr, cu_num_draft_ptr, temperature_ptr, target_max_ptr,
     target_sum_ptr, target_arg_ptr, draft_max_ptr, draft_sum_ptr, keys_ptr, uniforms_ptr, ints_ptr, floats_ptr,
-    draft_floats_ptr, frozen_ptr, rows_ptr, mass_ptr, target_stride, draft_stride, num_requests, slots, vocab,
-    num_blocks, FIRST: tl.constexpr, DRAFT: tl.constexpr, GIVEN: tl.constexpr, REPLACE: tl.constexpr,
-    ROWS: tl.constexpr, NODES: tl.constexpr, BLOCKS: tl.constexpr,
+    draft_floats_ptr, frozen_ptr, rows_ptr, mass_ptr, target_reads_ptr, draft_reads_ptr, target_stride, draft_stride,
+    num_requests, slots, vocab, num_blocks, passes_left, FIRST: tl.constexpr, DRAFT: tl.constexpr, GIVEN: tl.constexpr,
+    COUNT_READS: tl.constexpr, REPLACE: tl.constexpr, ROWS: tl.constexpr, NODES: tl.constexpr, BLOCKS: tl.constexpr,
 ):  # fmt: skip
-    """Grid: (ceil(requests / ROWS),). `rows` is [requests, ROW_FLOATS, slots]; the rest as in the recursive walk."""
+    """Grid: (ceil(requests / ROWS),). `rows` is [requests, ROW_FLOATS, slots]; the rest as in the recursive walk.
+
+    A refusal at depth d + 1 may make every node up to the root be judged again, one pass each. So a child at depth
+    d + 1 is looked at only while `passes_left`, the passes behind this launch, is at least d: no walk is cut short.
+    """
     request = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     there = request < num_requests
     start, nodes, parents, node = load_tree(
@@ -190,6 +195,8 @@ def walk_traversal_kernel(
     while tl.min(status, axis=0) == ITERATING:
         last, weight = at_place(lasts, node, row).to(tl.int32), at_place(weights, node, row)
         child = next_child(parents, node, row, last)
+        if DRAFT != NO_DRAFT_ROWS:
+            child = tl.where(is_greedy | (depth <= passes_left), child, NONE)
         # a node without further children is a leaf: accepted with its weight, the root always
         goes_down, leaf = (status == ITERATING) & (child != NONE), (status == ITERATING) & (child == NONE)
         u = accept_uniforms(keys_ptr, uniforms_ptr, request, start, row - 1, leaf & (row > 0) & (is_greedy == 0), GIVEN)
@@ -199,9 +206,9 @@ def walk_traversal_kernel(
         parent = tl.where(refused, at_place(parents, node, gone) + 1, row)
         ratio, p, again, left_behind, best = step_down(
             target_ptr, draft_ptr, draft_max_ptr, draft_sum_ptr, target_max_ptr, target_sum_ptr, target_arg_ptr,
-            target_stride, draft_stride, request, start, nodes, parents, node, frozen, parent,
-            tl.where(refused, gone, child), weight, lambdas, totals, rests, temperature, goes_down | refused, is_greedy,
-            slots, num_blocks, DRAFT, REPLACE, BLOCKS,
+            target_reads_ptr, draft_reads_ptr, target_stride, draft_stride, request, start, nodes, parents, node,
+            frozen, parent, tl.where(refused, gone, child), weight, lambdas, totals, rests, temperature,
+            goes_down | refused, is_greedy, slots, num_blocks, DRAFT, COUNT_READS, REPLACE, BLOCKS,
         )  # fmt: skip
         mode = tl.where(accepted, tl.where(is_greedy, GREEDY, tl.where(last < 0, BONUS, RECOVER)), mode)
         greedy, status = tl.where(accepted, best, greedy), tl.where(accepted, DONE, status)

@@ -16,6 +16,7 @@ from specdec_kernels.row_stats_triton import (
     DRAFT_PROBS,
     NO_DRAFT_ROWS,
     address,
+    load_scores,
     normaliser,
     shifted_exp,
     temperature_of,
@@ -54,25 +55,27 @@ def row_normaliser(max_ptr, sum_ptr, arg_ptr, entry, inside, num_blocks, tempera
 
 @triton.jit
 def child_masses(
-    target_ptr, draft_ptr, draft_max_ptr, draft_sum_ptr, target_arg_ptr, target_stride, draft_stride, request, start,
-    row, first, token, t_max, t_sum, temperature, inside, slots, num_blocks, DRAFT: tl.constexpr, BLOCKS: tl.constexpr,
+    target_ptr, draft_ptr, draft_max_ptr, draft_sum_ptr, target_arg_ptr, target_reads_ptr, draft_reads_ptr,
+    target_stride, draft_stride, request, start, row, first, token, t_max, t_sum, temperature, inside, slots,
+    num_blocks, DRAFT: tl.constexpr, COUNT_READS: tl.constexpr, BLOCKS: tl.constexpr,
 ):  # fmt: skip
     """(p, q, draft m, draft S) of one child's token under the row it hangs from; q is 1 for deterministic children."""
-    x = tl.load(target_ptr + address(start + request + row, target_stride) + token, mask=inside, other=float("-inf"))
-    p = shifted_exp(x.to(tl.float32), t_max, temperature) / t_sum
+    offsets = address(start + request + row, target_stride) + token
+    x = load_scores(target_ptr, offsets, inside, target_reads_ptr, float("-inf"), COUNT_READS)
+    p = shifted_exp(x, t_max, temperature) / t_sum
     d_max, d_sum = t_max, t_sum
     q = p * 0.0 + 1.0
     if DRAFT != NO_DRAFT_ROWS:
-        at = draft_ptr + address(start + tl.where(inside, first, 0), draft_stride) + token
+        offsets = address(start + tl.where(inside, first, 0), draft_stride) + token
         if DRAFT == DRAFT_PROBS:
-            q = tl.load(at, mask=inside, other=0.0).to(tl.float32)
+            q = load_scores(draft_ptr, offsets, inside, draft_reads_ptr, 0.0, COUNT_READS)
         else:
             # places of the target's argmax are read along and dropped
             d_max, d_sum, _ = row_normaliser(
                 draft_max_ptr, draft_sum_ptr, target_arg_ptr, request * slots + tl.where(inside, first, 0), inside,
                 num_blocks, temperature, BLOCKS,
             )  # fmt: skip
-            y = tl.load(at, mask=inside, other=float("-inf")).to(tl.float32)
+            y = load_scores(draft_ptr, offsets, inside, draft_reads_ptr, float("-inf"), COUNT_READS)
             q = shifted_exp(y, d_max, temperature) / d_sum
     return p, q, d_max, d_sum
 
@@ -202,15 +205,19 @@ def store_walk(
     tl.store(draft_floats_ptr + request * 2 + 1, d_sum, mask=there)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["passes_left"])
 def walk_recursive_kernel(
     target_ptr, draft_ptr, draft_tokens_ptr, parents_ptr, cu_num_draft_ptr, temperature_ptr, target_max_ptr,
     target_sum_ptr, target_arg_ptr, draft_max_ptr, draft_sum_ptr, keys_ptr, uniforms_ptr, ints_ptr, floats_ptr,
-    draft_floats_ptr, frozen_ptr, rows_ptr, mass_ptr, target_stride, draft_stride, num_requests, slots, vocab,
-    num_blocks, FIRST: tl.constexpr, DRAFT: tl.constexpr, GIVEN: tl.constexpr, REPLACE: tl.constexpr,
-    ROWS: tl.constexpr, NODES: tl.constexpr, BLOCKS: tl.constexpr,
+    draft_floats_ptr, frozen_ptr, rows_ptr, mass_ptr, target_reads_ptr, draft_reads_ptr, target_stride, draft_stride,
+    num_requests, slots, vocab, num_blocks, passes_left, FIRST: tl.constexpr, DRAFT: tl.constexpr, GIVEN: tl.constexpr,
+    COUNT_READS: tl.constexpr, REPLACE: tl.constexpr, ROWS: tl.constexpr, NODES: tl.constexpr, BLOCKS: tl.constexpr,
 ):  # fmt: skip
-    """Grid: (ceil(requests / ROWS),). Down from the pending token; FIRST is the launch before any pass."""
+    """Grid: (ceil(requests / ROWS),). Down from the pending token; FIRST is the launch before any pass.
+
+    A walk that still waits when no pass is left ends where it is: the law after its last refusal is whole, so the draw
+    from it is exact, and the siblings behind were never looked at. (`passes_left` is for the traversal.)
+    """
     request = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     there = request < num_requests
     start, nodes, parents, node = load_tree(
@@ -236,8 +243,9 @@ def walk_recursive_kernel(
         has_child = (status == ITERATING) & (child != NONE)
         token, sampled = at_place(nodes, node, child), has_child & (is_greedy == 0)
         p, q, _, _ = child_masses(
-            target_ptr, draft_ptr, draft_max_ptr, draft_sum_ptr, target_arg_ptr, target_stride, draft_stride, request,
-            start, row, first, token, t_max, t_sum, temperature, sampled, slots, num_blocks, DRAFT, BLOCKS,
+            target_ptr, draft_ptr, draft_max_ptr, draft_sum_ptr, target_arg_ptr, target_reads_ptr, draft_reads_ptr,
+            target_stride, draft_stride, request, start, row, first, token, t_max, t_sum, temperature, sampled, slots,
+            num_blocks, DRAFT, COUNT_READS, BLOCKS,
         )  # fmt: skip
         again, left_behind = refused_before(nodes, parents, node, frozen, row, child, token)
         p_left, q_left = masses_left(p, q, again, left_behind, current, total, rest, DRAFT, REPLACE)

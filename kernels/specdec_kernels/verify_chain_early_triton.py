@@ -57,6 +57,23 @@ def draft_law(draft_ptr, base, tokens, inside, d_max, d_sum, temperature, DRAFT:
 
 
 @triton.jit
+def row_noise(
+    keys_ptr, exponentials_ptr, request, ahead, slot, tokens, inside, vocab, GIVEN: tl.constexpr, BLOCK: tl.constexpr
+):  # fmt: skip
+    """The exponentials of some tokens for one draw: `slot` is node * 8 + purpose, `ahead` is added to the length."""
+    if GIVEN:
+        noise = tl.load(exponentials_ptr + address(request, vocab) + tokens, mask=inside, other=1.0)
+    else:
+        zero = tl.zeros((BLOCK,), dtype=tl.int64)
+        seed, sample = tl.load(keys_ptr + request * 3) + zero, tl.load(keys_ptr + request * 3 + 1) + zero
+        length = tl.load(keys_ptr + request * 3 + 2) + ahead + zero
+        w0, w1, w2, w3 = key_words(seed, length, sample, slot + zero, (tokens // 4).to(tl.uint32))
+        part = tokens % 4
+        noise = exponential_of(tl.where(part == 0, w0, tl.where(part == 1, w1, tl.where(part == 2, w2, w3))))
+    return noise
+
+
+@triton.jit
 def race_row(
     target_ptr, draft_ptr, keys_ptr, exponentials_ptr, request, base, draft_base, vocab, row, recovering, refused,
     scale, t_max, t_sum, d_max, d_sum, temperature, DRAFT: tl.constexpr, GIVEN: tl.constexpr, BLOCK: tl.constexpr,
@@ -77,17 +94,10 @@ def race_row(
         else:
             q = draft_law(draft_ptr, draft_base, tokens, inside & recovering, d_max, d_sum, temperature, DRAFT)
             weights = tl.where(recovering, scale * p - q, p)
-        if GIVEN:
-            noise = tl.load(exponentials_ptr + address(request, vocab) + tokens, mask=inside, other=1.0)
-        else:
-            zero = tl.zeros((BLOCK,), dtype=tl.int64)
-            seed = tl.load(keys_ptr + request * 3) + zero
-            slot = row * 8 + tl.where(recovering, 2, 3) + zero
-            sample, length = tl.load(keys_ptr + request * 3 + 1) + zero, tl.load(keys_ptr + request * 3 + 2) + zero
-            w0, w1, w2, w3 = key_words(seed, length, sample, slot, (tokens // 4).to(tl.uint32))
-            part = tokens % 4
-            word = tl.where(part == 0, w0, tl.where(part == 1, w1, tl.where(part == 2, w2, w3)))
-            noise = exponential_of(word)
+        noise = row_noise(
+            keys_ptr, exponentials_ptr, request, 0, row * 8 + tl.where(recovering, 2, 3), tokens, inside, vocab,
+            GIVEN, BLOCK,
+        )  # fmt: skip
         score = tl.where(weights > 0, weights / noise, -1.0)
         here = tl.max(score, axis=0)
         winner = tl.where(here > best, tl.min(tl.where(score == here, tokens, vocab), axis=0).to(tl.int64), winner)

@@ -2,6 +2,9 @@
 
 `python -m specdec_labs.build_notebooks` writes what changed; with `--check` it writes nothing and fails when a
 notebook is not what its source gives.
+
+A cell that begins with `# %% task="E03.chain"` is filled with that task's starter from `exercises/`, so that a notebook
+and an exercise never part; one with `check="E03.chain"` holds the call that checks it.
 """
 
 import argparse
@@ -12,6 +15,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from specdec_core import __version__
+from specdec_labs.task_cells import Filling, fill_task_cells
 
 if TYPE_CHECKING:
     from nbformat import NotebookNode
@@ -20,11 +24,13 @@ KERNEL = {"display_name": "Python 3", "language": "python", "name": "python3"}
 _MADE_FOR = re.compile(r'^MADE_FOR = "([^"]*)"', re.MULTILINE)
 
 
-def build(source: Path) -> str:
+def build(source: Path, filling: Filling = "starter") -> str:
     """Text of the notebook of one source: no outputs, cell ids from its name, kernel and version in the metadata.
 
+    `filling` is what task cells hold: the "starter", or the "solution" for runs that show that everything works.
+
     Raises:
-        ValueError: the source was made for another version of the package, or has no cells.
+        ValueError: the source was made for another version of the package, has no cells, or names an unknown task.
     """
     import jupytext
     import nbformat
@@ -37,6 +43,7 @@ def build(source: Path) -> str:
     notebook = jupytext.reads(text, fmt="py:percent")
     if not notebook.cells:
         raise ValueError(f"{source.name} has no cells; start each with a line '# %%' or '# %% [markdown]'")
+    fill_task_cells(notebook, filling)
     _settle(notebook, source.stem)
     nbformat.validate(notebook)
     return nbformat.writes(notebook, indent=1).rstrip("\n") + "\n"

@@ -1,16 +1,20 @@
-"""Finds the exercises of a clone and starts them in a place that git ignores."""
+"""Finds the exercise sets of a clone and starts them in a place that git ignores.
+
+A set is a folder `exercises/ENN_name/`; its files hold a section for each task, begun by a line `# %% ENN.task: title`.
+"""
 
 from dataclasses import dataclass
 from pathlib import Path
 import re
 
-_ID = re.compile(r"[Ee](\d{2})(?:_(\w+))?")
+_ID = re.compile(r"[Ee](\d{2})(?:[_.](\w+))?")
+_SECTION = re.compile(r"^# %% (E\d{2}\.\w+)[^\n]*\n", re.MULTILINE)
 _FOLDER = re.compile(r"E\d{2}_\w+")
 
 
 @dataclass(frozen=True, slots=True)
 class Exercise:
-    """One folder `exercises/ENN_name/`."""
+    """One set: a folder `exercises/ENN_name/`."""
 
     folder: Path
 
@@ -41,8 +45,15 @@ class Exercise:
 
     @property
     def hints(self) -> Path:
-        """The three hints."""
+        """Three hints for each task."""
         return self.folder / "hints.md"
+
+    def sections(self, path: Path) -> dict[str, str]:
+        """The source of each task in `starter` or `solution`, by task id; what all tasks share is under ""."""
+        parts = _SECTION.split(path.read_text(encoding="utf-8"))
+        return {"": parts[0].strip()} | {
+            name: text.strip() for name, text in zip(parts[1::2], parts[2::2], strict=True)
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +65,11 @@ class Started:
     created: bool
 
 
-def parse_exercise_id(exercise_id: str) -> str:
-    """ "E01" for "E01", "e01" or "E01_residual". ValueError for anything else."""
+def parse_set_id(exercise_id: str) -> str:
+    """ "E01" for "E01", "e01", "E01_residual" or "E01.residual". ValueError for anything else."""
     match = _ID.fullmatch(exercise_id.strip()) if isinstance(exercise_id, str) else None
     if match is None:
-        raise ValueError(f"exercise_id is {exercise_id!r}; expected a form like E01 or E01_residual")
+        raise ValueError(f"exercise_id is {exercise_id!r}; expected a form like E01, E01_residual or E01.residual")
     return f"E{match[1]}"
 
 
@@ -89,18 +100,18 @@ def all_exercises() -> dict[str, Exercise]:
             "run this inside a clone"
         )
     folders = sorted(path for path in (clone / "exercises").iterdir() if _FOLDER.fullmatch(path.name))
-    return {folder.name[:3]: Exercise(folder) for folder in folders if (folder / "starter.py").is_file()}
+    return {folder.name[:3]: Exercise(folder) for folder in folders if (folder / "solution.py").is_file()}
 
 
 def find_exercise(exercise_id: str) -> Exercise:
-    """The exercise with this id ("E01", "e01" or "E01_residual"). ValueError, with the list, when there is none."""
+    """The set with this id ("E01", "e01", "E01_residual", "E01.task"). ValueError, with the list, when there is none."""
     exercises = all_exercises()
     try:
-        exercise = exercises.get(parse_exercise_id(exercise_id))
+        exercise = exercises.get(parse_set_id(exercise_id))
     except ValueError:
         exercise = None
     named = exercise_id.strip() if isinstance(exercise_id, str) else ""
-    if exercise is None or ("_" in named and named[1:] != exercise.folder.name[1:]):
+    if exercise is None or ("_" in named and "." not in named and named[1:] != exercise.folder.name[1:]):
         names = ", ".join(entry.folder.name for entry in exercises.values()) or "none"
         raise ValueError(f"exercise_id is {exercise_id!r}; the exercises here are: {names}")
     return exercise

@@ -9,7 +9,8 @@
 # %% [markdown]
 # # Start here: one prompt, drafted and verified
 #
-# Time: about five minutes. Needs: a CPU. Run each cell with Shift+Enter, from the top.
+# Time: about five minutes to the certificate, and twenty more for the first task. Needs: a CPU. Run each cell with
+# Shift+Enter, from the top.
 #
 # After this page you can
 #
@@ -257,6 +258,36 @@ print(f"rounds seen: {certificate.coverage}")
 # said so with this many samples. A smaller bias needs more samples: `specdec certify` takes its time and looks closer.
 # The model's rows are remembered here, so that thousands of short texts cost a few dozen passes.
 #
+# ## 5. Build it: what replaces a refused draft
+#
+# About ten lines, the heart of everything. Draw $p$ and $q$ as two bar charts over each other: a draft is kept on the
+# overlap. Where does $p$ stick out? Run both cells as they are first: the check is red and says what will be asked.
+
+# %% task="E01.residual"
+
+# %% check="E01.residual"
+from specdec_labs.grade import check, hint
+
+check("E01.residual", globals())
+
+# %% [markdown]
+# Stuck? `hint("E01.residual", 1)`, then 2 and 3; nothing is deducted. The same task with its story is
+# `exercises/E01_residual/README.md`, and `specdec start E01` copies it to a file, if you like an editor better.
+#
+# **Break it.** When it is green, let `residual` return `list(p)` ("ask the target again") and run the check once more.
+# The text such a rule writes reads well. Which property shows the damage, and by how much?
+#
+# ## 6. Your passport
+#
+# What you solved, which hints you opened and how your predictions went is kept in the folder `work/` of your clone, and
+# nowhere else.
+
+# %%
+from specdec_labs.widgets.passport import passport
+
+passport()
+
+# %% [markdown]
 # ## Pitfalls
 #
 # * *Acceptance rate is not speed.* It says nothing about what the drafts cost. Only seconds per token, against plain
@@ -275,5 +306,7 @@ print(f"rounds seen: {certificate.coverage}")
 #
 # ## What next
 #
-# Build the residual yourself, about ten lines: run `specdec start E01` in a terminal and read
-# `exercises/E01_residual/README.md`. Then change `PROMPT` above to something that repeats nothing, and predict again.
+# 01 the bandwidth wall: why a pass over a few tokens costs little more than one over one token. 02 rejection sampling
+# and 03 losslessness: the rule, its proof, its certificate. 04 speed-up curves: what it gains. Then a real draft and
+# target (05), trees (06) and kernels (12). Before you go: change `PROMPT` above to something that repeats nothing, and
+# predict again.

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from specdec_core.coins.protocol import Coins
 from specdec_core.draft import Draft, DraftTree, Proposal
+from specdec_core.drafters.draft_law import draft_laws, has_mass
 from specdec_core.drafters.protocol import Context, MayContinue
 from specdec_core.models.protocol import KVCache, LanguageModel
 from specdec_core.rules.verdict import Verdict
@@ -68,8 +69,8 @@ class ModelDrafter:
             fed = torch.tensor(feed, dtype=torch.long, device=self.model.device)
             logits = self.model.forward(fed, cache=self._cache, last_only=True).logits
             history = [[*context.tokens, *tokens]] if params.uses_history else None
-            law = params.probs(logits, history, prompt_length=context.prompt_length)[0]
-            if not may_continue(len(tokens), law):
+            law = draft_laws(params, logits, history, prompt_length=context.prompt_length)[0]
+            if not has_mass(law) or not may_continue(len(tokens), law):
                 break
             laws.append(law)
             tokens.append(noise.draw(law, node=len(tokens), purpose=purpose))

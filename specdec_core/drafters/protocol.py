@@ -25,8 +25,10 @@ class Context:
         tokens: prompt and output so far; the last one is pending (the target has not been fed it).
         prompt_length: how many of them are the prompt.
         params: the request's sampling parameters.
-        hidden: the target's states of the rows it was fed last, for drafters built on them.
+        hidden: the target's states of the committed rows since the latest `propose`, oldest first, for drafters
+            built on them: the last one belongs to the token before the pending one. None when the target gives none.
         cache: the target's cache, for drafters that share it.
+        room: levels that a draft may have at most: tokens that are left to emit, but one. None: as many as nodes.
     """
 
     tokens: Sequence[int]
@@ -34,10 +36,20 @@ class Context:
     params: SamplingParams
     hidden: Float[Tensor, "rows width"] | None = None
     cache: KVCache | None = None
+    room: int | None = None
+
+    def levels(self, budget: int) -> int:
+        """Levels that a draft of at most `budget` nodes may have."""
+        return budget if self.room is None else min(budget, self.room)
 
 
 class Drafter(Protocol):
-    """Proposes the next tokens of one request at a time."""
+    """Proposes the next tokens of one request at a time.
+
+    A drafter of trees also has `branches = True`: near the end of a text its budget of nodes is then not cut to the
+    tokens that are left; it keeps to `context.levels(budget)` levels itself. Without it a draft is at most as long as
+    the text may still grow.
+    """
 
     name: str
     proposal: Proposal

@@ -83,7 +83,10 @@ class TensorInfo:
 
 
 class GGUFFile:
-    """An opened GGUF file: `metadata` (plain Python values) and `tensors` (name to `TensorInfo`)."""
+    """An opened GGUF file: `metadata` (plain Python values) and `tensors` (name to `TensorInfo`).
+
+    `sha256` is the file's hash if it was asked for and therefore checked, else None.
+    """
 
     def __init__(self, path: str | Path, *, sha256: str | None = None) -> None:
         """Opens the file and reads its tables; tensor data is read on demand.
@@ -103,6 +106,7 @@ class GGUFFile:
             raise ValueError(f"{self.path}: the file is empty; download it again") from error
         if sha256 is not None:
             self._check_hash(sha256)
+        self.sha256 = sha256
         self.metadata: dict[str, Any] = {}
         self.tensors: dict[str, TensorInfo] = {}
         try:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from specdec_core.models.cut_vocabulary import CutVocabulary
 from specdec_core.models.eagle import EagleHead
@@ -79,20 +79,37 @@ def read_head(path: Path, *, kind: str, target_sha256: str, sha256: str | None =
     return HeadFile(kind, about["shape"], about["target_sha256"], vocabulary, about["card"], weights)
 
 
-def load_medusa(path: Path, target: LlamaConfig, target_sha256: str) -> tuple[MedusaHeads, CutVocabulary]:
+def load_medusa(
+    path: Path, target: LlamaConfig, target_sha256: str, *, sha256: str | None = None
+) -> tuple[MedusaHeads, CutVocabulary]:
     """Medusa heads for that target. ValueError as `read_head`."""
-    file = read_head(path, kind="medusa", target_sha256=target_sha256)
+    file = read_head(path, kind="medusa", target_sha256=target_sha256, sha256=sha256)
     heads = MedusaHeads(file.shape["heads"], target.width)
-    heads.load_state_dict(file.tensors)
+    _put(path, heads, file.tensors)
     return heads.requires_grad_(False), file.vocabulary
 
 
-def load_eagle(path: Path, target: LlamaConfig, target_sha256: str) -> tuple[EagleHead, CutVocabulary]:
+def load_eagle(
+    path: Path, target: LlamaConfig, target_sha256: str, *, sha256: str | None = None
+) -> tuple[EagleHead, CutVocabulary]:
     """An EAGLE head for that target. ValueError as `read_head`."""
-    file = read_head(path, kind="eagle", target_sha256=target_sha256)
+    file = read_head(path, kind="eagle", target_sha256=target_sha256, sha256=sha256)
     head = EagleHead(target, ffn_width=file.shape["ffn_width"])
-    head.load_state_dict(file.tensors)
+    _put(path, head, file.tensors)
     return head.requires_grad_(False), file.vocabulary
+
+
+def _put(path: Path, module: nn.Module, tensors: Mapping[str, Tensor]) -> None:
+    """Loads the weights. ValueError naming the first that is not of the shape the target asks for."""
+    wanted = {name: tuple(tensor.shape) for name, tensor in module.state_dict().items()}
+    found = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
+    for name in sorted(wanted.keys() | found.keys()):
+        if wanted.get(name) != found.get(name):
+            raise ValueError(
+                f"{path}: weights of another shape: {name} is {found.get(name, 'missing')} there and "
+                f"{wanted.get(name, 'unknown')} for this target"
+            )
+    module.load_state_dict(dict(tensors))
 
 
 def read_safetensors(path: Path, *, sha256: str | None = None) -> tuple[dict[str, Tensor], Mapping[str, str]]:

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from specdec_core.cache import check_kept, check_length, check_removal
+from specdec_core.models.hf_attention import NAME as ATTENTION_NAME
 from specdec_core.models.hf_load import load_causal_lm
 from specdec_core.models.inputs import check_inputs
 from specdec_core.models.protocol import ForwardOutput, KVCache
@@ -165,7 +166,7 @@ class HFModel:
 
         Eager attention spreads a row that sees nothing over all columns; no mask of a draft tree has such a row.
         """
-        if self.model.config._attn_implementation == "sdpa":
+        if self.model.config._attn_implementation in ("sdpa", ATTENTION_NAME):
             return mask[None, None]
         additive = torch.zeros(mask.shape, dtype=self.dtype, device=mask.device)
         return additive.masked_fill(~mask, torch.finfo(self.dtype).min)[None, None]

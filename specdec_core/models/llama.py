@@ -3,7 +3,7 @@
 It takes arbitrary positions and an arbitrary boolean mask, so that a draft tree is one pass.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol, runtime_checkable
 
@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 import torch.nn.functional as F
 
+from specdec_core import ops
 from specdec_core.cache import ContiguousKVCache
 from specdec_core.models.inputs import check_inputs
 from specdec_core.models.linear import Linear
@@ -83,6 +84,8 @@ class Llama:
         self.max_length = config.max_length
         self.device = weights.embedding.device
         self.dtype = weights.embedding.dtype
+        # hash of the file the weights came from, where it was checked: what a trained head or draft is bound to
+        self.weights_sha256: str | None = None
         self._cos, self._sin = self._rotation_table()
 
     def new_cache(self, capacity: int) -> ContiguousKVCache:
@@ -131,18 +134,44 @@ class Llama:
         check_inputs(self, tokens, positions, mask, past=len(cache))
         cache.check_room(tokens.shape[0])
         with torch.inference_mode():
-            hidden = self._blocks(tokens.to(self.device, torch.long), positions, mask, cache)
+            state = F.embedding(tokens.to(self.device, torch.long), self.weights.embedding)
+        return self._through(state, positions, mask, cache, last_only)
+
+    def forward_states(
+        self,
+        states: Float[Tensor, "rows width"],
+        positions: Int[Tensor, " rows"] | None = None,
+        mask: Bool[Tensor, "rows total"] | None = None,
+        *,
+        cache: LayerCache,
+        last_only: bool = False,
+    ) -> ForwardOutput:
+        """`forward` from states that take the place of embeddings: for layers fed with more than a token.
+
+        Raises:
+            ValueError: states of another width, and as `forward`.
+        """
+        if states.ndim != 2 or states.shape[1] != self.config.width:
+            raise ValueError(f"states has shape {tuple(states.shape)}; expected [rows, {self.config.width}]")
+        check_inputs(self, torch.zeros(len(states), dtype=torch.long), positions, mask, past=len(cache))
+        cache.check_room(len(states))
+        return self._through(states, positions, mask, cache, last_only)
+
+    def _through(
+        self, state: Tensor, positions: Tensor | None, mask: Tensor | None, cache: LayerCache, last_only: bool
+    ) -> ForwardOutput:
+        with torch.inference_mode():
+            hidden = self._blocks(state, positions, mask, cache)
             logits = self.weights.head(hidden[-1:] if last_only else hidden)
         # copied outside: a tensor made in inference mode can be neither changed in place nor trained on later
         return ForwardOutput(logits.to(torch.float32, copy=True), hidden.clone())
 
     def _blocks(
-        self, tokens: Tensor, positions: Tensor | None, mask: Tensor | None, cache: LayerCache
+        self, state: Tensor, positions: Tensor | None, mask: Tensor | None, cache: LayerCache
     ) -> Float[Tensor, "rows width"]:
         past = len(cache)
-        rotation = self._rotation(past, tokens.shape[0], positions)
-        attend = _Attention.over(past, tokens.shape[0], mask, self.device)
-        state = F.embedding(tokens, self.weights.embedding)
+        rotation = self._rotation(past, state.shape[0], positions)
+        attend = _Attention.over(past, state.shape[0], mask, self.device, self.dtype)
         for index, weights in enumerate(self.weights.layers):
             state = state + self._attention(index, weights, state, rotation, attend, cache)
             gate, up = weights.gate_up(self._norm(state, weights.ffn_norm)).chunk(2, dim=-1)
@@ -195,14 +224,19 @@ def _rotate(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Attention:
-    """Attention under the mask of one pass, the same in every layer."""
+    """Attention under the mask of one pass, the same in every layer; `registered` does it all where it serves."""
 
     mask: Bool[Tensor, "rows total"] | None
     causal: bool
     empty: Bool[Tensor, " rows"] | None
+    registered: Callable[..., Tensor] | None = None
 
     @classmethod
-    def over(cls, past: int, rows: int, mask: Tensor | None, device: torch.device) -> "_Attention":
+    def over(cls, past: int, rows: int, mask: Tensor | None, device: torch.device, dtype: torch.dtype) -> "_Attention":
+        operator = ops.get("attention_pass")
+        planned = None if operator is None else operator(past, rows, mask, device, dtype)
+        if planned is not None:
+            return cls(None, False, None, planned)
         if mask is not None:
             empty = ~mask.any(dim=-1)
             return cls(mask.to(device), False, empty.to(device) if bool(empty.any()) else None)
@@ -211,6 +245,8 @@ class _Attention:
         return cls(torch.ones(rows, past + rows, dtype=torch.bool, device=device).tril(past), False, None)
 
     def __call__(self, queries: Tensor, keys: Tensor, values: Tensor) -> Float[Tensor, "heads rows head_dim"]:
+        if self.registered is not None:
+            return self.registered(queries, keys, values)
         mixed = F.scaled_dot_product_attention(
             queries[None], keys[None], values[None], attn_mask=self.mask, is_causal=self.causal, enable_gqa=True
         )[0]

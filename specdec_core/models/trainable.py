@@ -50,10 +50,36 @@ class Attention(nn.Module):
             if len(passes) > 1:
                 mask = pass_mask(rows, len(passes), state.device)
                 keys, values = (torch.cat(parts, dim=2) for parts in zip(*passes))
-        mixed = F.scaled_dot_product_attention(
+        mixed = attend(queries, keys, values, mask)
+        return self.o_proj(mixed.transpose(1, 2).reshape(batch, rows, -1))
+
+
+def attend(
+    queries: Float[Tensor, "batch heads rows head_dim"],
+    keys: Float[Tensor, "batch kv_heads all_rows head_dim"],
+    values: Float[Tensor, "batch kv_heads all_rows head_dim"],
+    mask: Bool[Tensor, "rows all_rows"] | None,
+) -> Float[Tensor, "batch heads rows head_dim"]:
+    """Attention under a mask (True = may look) that leaves every row something, or causal without one.
+
+    On a CPU in bfloat16 the backward pass of the fused operator takes twice as long as plain products.
+    """
+    if queries.device.type != "cpu" or queries.dtype != torch.bfloat16 or not queries.requires_grad:
+        return F.scaled_dot_product_attention(
             queries, keys, values, attn_mask=mask, is_causal=mask is None, enable_gqa=True
         )
-        return self.o_proj(mixed.transpose(1, 2).reshape(batch, rows, -1))
+    batch, heads, rows, head_dim = queries.shape
+    kv_heads, total = keys.shape[1], keys.shape[2]
+    if mask is None:
+        mask = torch.ones(rows, total, dtype=torch.bool).tril()
+    bias = torch.zeros(mask.shape, dtype=queries.dtype).masked_fill(~mask, float("-inf"))
+    # query heads that share a key head stand as rows of one product
+    grouped = queries.reshape(batch * kv_heads, heads // kv_heads * rows, head_dim)
+    bias = bias.repeat(heads // kv_heads, 1).expand(batch * kv_heads, -1, -1)
+    with torch.autocast("cpu", enabled=False):
+        scores = torch.baddbmm(bias, grouped, keys.flatten(0, 1).transpose(1, 2), alpha=head_dim**-0.5)
+        mixed = scores.softmax(dim=-1) @ values.flatten(0, 1)
+    return mixed.view(batch, heads, rows, head_dim)
 
 
 class FeedForward(nn.Module):

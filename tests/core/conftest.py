@@ -1,6 +1,7 @@
 """What several core tests share: models with memory, random exact laws, watchers, the noise in bulk."""
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 import math
 from typing import Any
@@ -9,13 +10,21 @@ from hypothesis import settings
 import numpy as np
 import pytest
 from scipy import stats
+import torch
 from torch import Tensor
 
 from specdec_core import random_laws
 from specdec_core.coins import noise
 from specdec_core.coins.philox import philox4x32
 from specdec_core.draft import Draft, DraftTree
+from specdec_core.models.cut_vocabulary import CutVocabulary
+from specdec_core.models.eagle import EagleHead
+from specdec_core.models.linear import Linear
+from specdec_core.models.llama import Llama, LlamaConfig
+from specdec_core.models.llama_load import llama_from_tensors
+from specdec_core.models.medusa import MedusaHeads
 from specdec_core.models.protocol import ForwardOutput
+from specdec_core.models.trainable import TrainableLlama, reader_of
 from specdec_core.toy import PrefixModel, TokenCache, one_hot_logits
 
 Prefix = tuple[int, ...]
@@ -172,3 +181,52 @@ def noise_reads(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
 
     monkeypatch.setattr(noise.NoiseKey, "words", recorded)
     return reads
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Micro:
+    """A Llama of two small layers and drafters that are often right about it, without any training."""
+
+    target: Llama
+    draft: Llama
+    eagle: EagleHead
+    medusa: MedusaHeads
+    vocabulary: CutVocabulary
+    prompt: tuple[int, ...] = (3, 11, 7, 1)
+
+
+@pytest.fixture(scope="session")
+def micro() -> Micro:
+    """The token after x is mostly order[x]: states are near one-hot embeddings, and the head's rows are permuted.
+
+    The layers are random and shift that now and then, so that what a cache holds and where does matter.
+    """
+    generator = torch.Generator().manual_seed(5)
+    vocab, width, heads = 24, 32, 3
+    config = LlamaConfig(
+        vocab_size=vocab, width=width, ffn_width=40, layers=2, heads=4, kv_heads=2, head_dim=8, max_length=96
+    )
+    cycle = torch.randperm(vocab, generator=generator)
+    order = torch.empty_like(cycle)
+    order[cycle] = cycle.roll(-1)
+    embedding = torch.eye(vocab, width)
+    module = TrainableLlama(config, seed=1)
+    eagle = EagleHead(config, ffn_width=40, seed=2)
+    medusa = MedusaHeads(heads, width)
+    with torch.no_grad():
+        for name, weight in [*module.named_parameters(), *eagle.layer.named_parameters()]:
+            if weight.ndim > 1:
+                weight.normal_(0.0, 0.1, generator=generator)
+        module.model.embed_tokens.weight.copy_(embedding)
+        eagle.join.weight.copy_(torch.cat((0.02 * torch.eye(width), torch.eye(width)), dim=1))
+        ahead = order
+        for layer in medusa.layers:
+            # the state of x becomes that of the token after next, and so on from head to head
+            layer.weight[ahead, torch.arange(vocab)] = 2.0
+            ahead = order[ahead]
+    tied = llama_from_tensors(config, reader_of(module), tied=True)
+    head = torch.empty(vocab, width)
+    head[order] = embedding
+    target = Llama(config, replace(tied.weights, head=Linear(head)))
+    cut = CutVocabulary(tuple(token for token in range(vocab) if token not in (2, 9, 20)), vocab)
+    return Micro(target, target.shallow((0,)), eagle.requires_grad_(False), medusa.requires_grad_(False), cut)

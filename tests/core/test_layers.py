@@ -15,6 +15,9 @@ LEARNER_RANK = 3
 CORE_ALWAYS = {"torch", "numpy", "scipy", "jaxtyping", "specdec_core"}
 CORE_IN_MODEL_FUNCTIONS = {"transformers", "tokenizers", "safetensors", "huggingface_hub", "jinja2"}
 KERNELS_ALWAYS = CORE_ALWAYS | {"specdec_kernels", "triton"}
+# Triton is optional: in the labs for files named so, which are imported only where it is installed, and where the
+# learner meets it
+MAY_USE_TRITON = ("_triton.py", "exercises/E08_kernels/", "notebooks/src/12_triton_kernels.py")
 IPYTHON = "IPython"  # what ipykernel and ipywidgets run on
 HEAVY = ("transformers", "tokenizers", "triton", "plotly", "ipywidgets", "anywidget", "IPython", "typer", "matplotlib")
 
@@ -44,6 +47,11 @@ def rank_of(name: str) -> int:
     return RANKS.get(name.removeprefix("kernels/").removeprefix("labs/").split("/")[0], LEARNER_RANK)
 
 
+def optional_in(name: str) -> set[str]:
+    """What the file may import although no extra that it needs asks for it."""
+    return {"triton"} if any(part in name for part in MAY_USE_TRITON) else set()
+
+
 def violations(name: str, source: str) -> list[str]:
     """What the file `name` with this source imports and must not."""
     rank, in_models, found = rank_of(name), name.startswith("specdec_core/models/"), []
@@ -57,7 +65,7 @@ def violations(name: str, source: str) -> list[str]:
                 found.append(f"{where}; the core takes {sorted(CORE_ALWAYS)}, models/ more inside functions")
         elif rank == 1 and third_party and module not in KERNELS_ALWAYS:
             found.append(f"{where}; the kernels take {sorted(KERNELS_ALWAYS)}")
-        elif rank >= 2 and third_party and module not in declared():
+        elif rank >= 2 and third_party and module not in declared() | optional_in(name):
             found.append(f"{where}, which the labs extra of pyproject.toml does not list")
     return found
 
@@ -86,6 +94,7 @@ def test_every_file_keeps_the_order(root: Path, source_files: tuple[Path, ...]) 
         ("kernels/specdec_kernels/a.py", "from specdec_labs import x"),
         ("kernels/specdec_kernels/a.py", "import transformers"),
         ("labs/specdec_labs/a.py", "def f():\n    import pandas"),
+        ("labs/specdec_labs/a.py", "def f():\n    import triton"),
         ("exercises/E01_residual/starter.py", "import matplotlib"),
     ],
 )
@@ -100,6 +109,8 @@ def test_a_wrong_import_is_found(name: str, source: str) -> None:
         ("specdec_core/models/hf.py", "def f():\n    from transformers import x"),
         ("kernels/specdec_kernels/a.py", "import triton.language\nfrom specdec_core import ops"),
         ("labs/specdec_labs/a.py", "import plotly, IPython, specdec_kernels, specdec_core"),
+        ("labs/specdec_labs/a_triton.py", "import triton.language"),
+        ("exercises/E08_kernels/starter.py", "import triton"),
         ("exercises/E01_residual/starter.py", "import specdec_labs"),
         ("notebooks/src/00_start_here.py", "import specdec_labs"),
     ],

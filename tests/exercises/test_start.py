@@ -6,7 +6,7 @@ import subprocess
 import pytest
 
 from specdec_labs.cli.start import start
-from specdec_labs.exercises import all_exercises, find_clone, find_exercise, parse_exercise_id, work_root
+from specdec_labs.exercises import all_exercises, find_clone, find_exercise, parse_set_id, work_root
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def test_copies_the_starter_below_the_clone(clone: Path, name: str, capsys: pyte
     assert path == clone / "work" / "E01_residual" / "residual.py"
     assert path.read_text(encoding="utf-8") == find_exercise("E01").starter.read_text(encoding="utf-8")
     printed = capsys.readouterr().out
-    assert "Wrote" in printed and "specdec grade" in printed and "--exercise E01" in printed
+    assert "Wrote" in printed and "specdec check" in printed and "E01.residual" in printed
 
 
 def test_an_existing_file_is_never_overwritten(clone: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -85,6 +85,6 @@ def test_every_exercise_folder_is_complete(root: Path) -> None:
         assert exercise.folder.name in (root / "exercises" / "README.md").read_text(encoding="utf-8")
 
 
-def test_parse_exercise_id_refuses_other_types() -> None:
+def test_parse_set_id_refuses_other_types() -> None:
     with pytest.raises(ValueError, match="expected a form like E01"):
-        parse_exercise_id(1)  # type: ignore[arg-type]
+        parse_set_id(1)  # type: ignore[arg-type]

@@ -10,6 +10,7 @@ import torch
 from specdec_core.rules import verify_block as block_rule
 from specdec_core.rules import verify_chain as chain_rule
 from specdec_kernels.chain_launch import LaunchConfig, Reads
+from specdec_kernels.two_level_reference import verify_chain_two_level
 from specdec_kernels.verify_batch import KernelVerdict, KeyedNoise, VerifyBatch
 from specdec_kernels.verify_block import verify_block_reference, verify_block_triton
 from specdec_kernels.verify_chain import verify_chain_reference, verify_chain_triton
@@ -61,9 +62,9 @@ def test_last_version_decides_as_the_scalar_rule(kind, draft, given, vocab, make
 @DRAFTS
 @pytest.mark.parametrize("given", [False, True], ids=["keyed", "given"])
 def test_last_version_on_thousands_of_requests(kind, draft, given, make_batch, check_equal, poisoned_memory):
-    # 6 parameter sets of 700 for each kernel, over small, odd and two-block vocabularies
-    for vocab, requests in ((1, 50), (2, 100), (7, 300), (17, 200), (67, 50)):
-        batch = make_batch(1000 + vocab, vocab=vocab, requests=requests, max_draft=5, draft=draft, given=given)
+    # 2,100 for each kernel and class of coins; three drafts fill a tile of four rows, five do not
+    for vocab, requests, drafts in ((1, 50, 3), (2, 100, 5), (7, 300, 3), (17, 200, 5), (67, 50, 3)):
+        batch = make_batch(1000 + vocab, vocab=vocab, requests=requests, max_draft=drafts, draft=draft, given=given)
         check_equal(batch, kind.kernel(batch), kind.reference(batch), kind.rule)
 
 
@@ -87,9 +88,9 @@ def test_earlier_versions_on_two_hundred(kind, version, draft, given, make_batch
 @pytest.mark.slow
 @KINDS
 @DRAFTS
-@pytest.mark.parametrize(("vocab", "requests"), [(8193, 20), (49_152, 2)])
-def test_vocabularies_of_many_blocks(kind, draft, vocab, requests, make_batch, check_equal, poisoned_memory):
-    batch = make_batch(3, vocab=vocab, requests=requests, max_draft=2, draft=draft, given=vocab == 8193)
+@pytest.mark.parametrize(("vocab", "requests", "given"), [(8193, 20, False), (8193, 20, True), (49_152, 2, False)])
+def test_vocabularies_of_many_blocks(kind, draft, vocab, requests, given, make_batch, check_equal, poisoned_memory):
+    batch = make_batch(3, vocab=vocab, requests=requests, max_draft=3, draft=draft, given=given)
     check_equal(batch, kind.kernel(batch), kind.reference(batch), kind.rule)
 
 
@@ -240,6 +241,29 @@ def test_chain_reads_each_logit_at_most_twice(make_batch):
             assert int(reads.draft.max()) <= 2
             whole = (reads.draft >= (2 if draft == "logits" else 1)).all(1)
             assert int(whole.sum()) == int((sampled & ~got.is_bonus).sum())
+
+
+@pytest.mark.parametrize("draft", ["none", "logits", "probs"])
+@pytest.mark.parametrize("given", [False, True], ids=["keyed", "given"])
+def test_chain_reads_what_the_two_level_reference_reads(draft, given, make_batch, check_equal):
+    batch = make_batch(16, vocab=11, requests=24, draft=draft, given=given)
+    # a draft behind padding: its rows are not read either
+    first = int((batch.cu_num_draft.diff() >= 3).nonzero()[0])
+    batch.draft_tokens[int(batch.cu_num_draft[first])] = -1
+    verdict, wanted = verify_chain_two_level(batch, block=8)
+    check_equal(batch, verdict, verify_chain_reference(batch), chain_rule)
+    reads = Reads.of(batch)
+    verify_chain_triton(batch, reads=reads, config=LaunchConfig(8, 8, 32))
+    assert torch.equal(reads.target, wanted.target)
+    if draft != "none":
+        assert torch.equal(reads.draft, wanted.draft)
+
+
+def test_earlier_versions_do_not_count(make_batch):
+    batch = make_batch(17, vocab=3, requests=1)
+    for kind, version in EARLIER:
+        with pytest.raises(ValueError, match=f"reads is given for version {version}; expected it with version"):
+            kind.kernel(batch, version=version, reads=Reads.of(batch))
 
 
 @pytest.mark.slow

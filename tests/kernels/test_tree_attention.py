@@ -9,6 +9,7 @@ from specdec_core.draft import DraftTree
 from specdec_kernels.tree_attention import (
     TreeKV,
     pack_mask,
+    split_columns,
     tree_attention,
     tree_attention_reference,
     tree_attention_triton,
@@ -88,6 +89,23 @@ def test_p50_a_padding_row_is_zero_and_changes_no_other(version: int) -> None:
 
 
 @VERSIONS
+@pytest.mark.parametrize("page", [0, 16], ids=["contiguous", "paged"])
+def test_a_cache_by_heads_is_taken_as_it_lies(version: int, page: int) -> None:
+    queries, kv, mask = make_case(7, page=page)
+    by_heads = [half.transpose(0, 1).contiguous().transpose(0, 1) for half in (kv.keys, kv.values)]
+    assert not by_heads[0].is_contiguous()
+    other = replace(kv, keys=by_heads[0], values=by_heads[1])
+    wanted = tree_attention_triton(queries, kv, mask, version=version, columns=32)
+    assert torch.equal(tree_attention_triton(queries, other, mask, version=version, columns=32), wanted)
+    with pytest.raises(ValueError, match=r"kv.values has strides .*; expected those of kv.keys"):
+        tree_attention(queries, replace(kv, values=by_heads[1]), mask)
+    with pytest.raises(ValueError, match=r"kv.values has shape .*, kv.keys"):
+        tree_attention(queries, replace(kv, values=kv.values[1:]), mask)
+    with pytest.raises(ValueError, match=r"kv.keys has strides .*, the last of them 1"):
+        tree_attention(queries, replace(kv, keys=kv.keys.mT.contiguous().mT, values=kv.values.mT.contiguous().mT), mask)
+
+
+@VERSIONS
 def test_what_a_row_must_not_see_does_not_reach_it(version: int) -> None:
     queries, kv, mask = make_case(4, requests=1, rows=6, longest=20)
     got, seen = tree_attention_triton(queries, kv, mask, version=version, columns=16), unpack_mask(mask)[0]
@@ -97,6 +115,14 @@ def test_what_a_row_must_not_see_does_not_reach_it(version: int) -> None:
         moved = tree_attention_triton(queries, replace(kv, keys=keys, values=values), mask, version=version, columns=16)
         changed = (moved != got).flatten(2).any(-1)[0]
         assert torch.equal(changed, seen[:, column]), column
+
+
+@pytest.mark.parametrize(
+    ("capacity", "programs", "columns"),
+    [(100, 8, 512), (8192 + 64, 8, 512), (8192 + 64, 32, 1024), (8192 + 64, 512, 8192), (131_072, 4096, 8192)],
+)
+def test_splits_are_no_more_than_fill_a_gpu(capacity: int, programs: int, columns: int) -> None:
+    assert split_columns(capacity, programs) == columns
 
 
 def test_p45_the_mask_of_a_tree_packs_and_unpacks() -> None:

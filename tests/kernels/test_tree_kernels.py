@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from specdec_core.draft import DraftTree
-from specdec_core.rules import verify_tree as tree_rule
 from specdec_kernels.chain_launch import LaunchConfig
+from specdec_kernels.tree_bounded import verify_tree_bounded
 from specdec_kernels.verify_batch import KeyedNoise, VerifyBatch
 from specdec_kernels.verify_tree import TreeVerdict, verify_tree, verify_tree_reference, verify_tree_triton
 
@@ -34,6 +34,19 @@ FEW = [
     ("traversal_without_replacement", "probs", False),
 ]
 SOME = [CASES[2], CASES[4], CASES[6]]
+# method -> the drafts it judges
+DRAFTS = {
+    "recursive": ("none", "logits", "probs"),
+    "recursive_without_replacement": ("logits", "probs"),
+    "target_only": ("none", "logits"),
+    "traversal": ("none", "logits", "probs"),
+    "traversal_without_replacement": ("logits", "probs"),
+}
+METHODS = pytest.mark.parametrize("method", DRAFTS)
+# method, coins class: target-only draws once a level, so its noise is keyed
+CLASSES = [(method, given) for method in DRAFTS for given in (False, True) if not (given and method == "target_only")]
+# share of the requests, vocabulary, nodes
+SIZES = ((0.05, 1, 3), (0.25, 3, 7), (0.45, 7, 7), (0.2, 17, 12), (0.05, 67, 5))
 
 
 @pytest.fixture
@@ -96,15 +109,15 @@ def draw_family(batch, laws, slots, row, request, method, rng) -> None:
             probs[batch.draft_tokens[slot]] = 0
 
 
-def check_trees(check_equal, batch, parents, got, method) -> None:
-    wanted = verify_tree_reference(batch, parents, method=method)
+def check_trees(check_equal, batch, parents, got, method, max_passes=None) -> None:
+    wanted = verify_tree_reference(batch, parents, method=method, max_passes=max_passes)
     first_of = {id_: int(start) for id_, start in enumerate(batch.cu_num_draft[:-1])}
 
     def rule(tokens, draft, target, coins):
         request = next(requests)
         first = first_of[request]
         tree = DraftTree(tuple(tokens), tuple(parents[first : first + len(tokens)].tolist()))
-        return tree_rule(tree, draft, target, coins, method=method)
+        return verify_tree_bounded(tree, draft, target, coins, method=method, max_passes=max_passes)
 
     different = (got.verdict.emitted != wanted.verdict.emitted).any(1) | (
         got.verdict.next_token != wanted.verdict.next_token
@@ -122,15 +135,47 @@ def test_kernels_decide_as_the_scalar_rule(method, draft, given, make_trees, che
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("method", "draft", "given"), CASES)
-def test_kernels_on_two_thousand_trees(method, draft, given, make_trees, check_equal, poisoned_memory):
-    # 10 parameter sets of 400; a method of the last version has at least 800 of its own
-    for vocab, requests, nodes in ((1, 30, 3), (3, 120, 7), (7, 200, 7), (17, 50, 12)):
-        batch, parents = make_trees(
-            20 + vocab, vocab=vocab, requests=requests, nodes=nodes, draft=draft, given=given, method=method
-        )
-        got = verify_tree_triton(batch, parents, method=method)
-        check_trees(check_equal, batch, parents, got, method)
+@pytest.mark.parametrize(("method", "given"), CLASSES)
+def test_last_version_on_two_thousand_trees(method, given, make_trees, check_equal, poisoned_memory):
+    # 2,000 trees for each method and class of coins
+    drafts, judged = DRAFTS[method], 0
+    for draft in drafts:
+        for share, vocab, nodes in SIZES:
+            requests = int(-(-2000 * share // len(drafts)))
+            batch, parents = make_trees(
+                20 + vocab, vocab=vocab, requests=requests, nodes=nodes, draft=draft, given=given, method=method
+            )
+            got = verify_tree_triton(batch, parents, method=method)
+            check_trees(check_equal, batch, parents, got, method)
+            judged += requests
+    assert judged >= 2000
+
+
+@METHODS
+def test_version_1_on_a_few_trees(method, make_trees, check_equal, poisoned_memory):
+    batch, parents = make_trees(5, vocab=5, requests=6, nodes=3, draft=DRAFTS[method][-1], given=False, method=method)
+    check_trees(check_equal, batch, parents, verify_tree_triton(batch, parents, method=method, version=1), method)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("method", "given"), CLASSES)
+def test_version_1_on_two_hundred_trees(method, given, make_trees, check_equal, poisoned_memory):
+    # a method has at least 200 of its own, half of each class of coins (target-only has one class)
+    each = 200 if method == "target_only" else 100
+    drafts = DRAFTS[method]
+    for draft in drafts:
+        requests = -(-each // len(drafts))
+        batch, parents = make_trees(31, vocab=7, requests=requests, nodes=5, draft=draft, given=given, method=method)
+        check_trees(check_equal, batch, parents, verify_tree_triton(batch, parents, method=method, version=1), method)
+
+
+@pytest.mark.slow
+@METHODS
+def test_version_1_on_a_large_vocabulary(method, make_trees, check_equal, poisoned_memory):
+    batch, parents = make_trees(
+        6, vocab=2049, requests=4, nodes=4, draft=DRAFTS[method][-1], given=False, method=method
+    )
+    check_trees(check_equal, batch, parents, verify_tree_triton(batch, parents, method=method, version=1), method)
 
 
 @pytest.mark.slow
@@ -149,18 +194,23 @@ def test_many_blocks_of_a_small_vocabulary(method, draft, given, make_trees, che
     check_trees(check_equal, batch, parents, got, method)
 
 
-def test_buffers_used_again_hold_nothing_stale(make_trees):
-    method = "recursive"
+@pytest.mark.parametrize("version", [1, 2])
+@METHODS
+def test_runs_repeat_to_the_bit_and_leave_nothing_stale(method, version, make_trees):
+    requests = 3 if version == 1 else 16
     one, other = (
-        make_trees(seed, vocab=5, requests=16, nodes=5, draft="none", given=False, method=method) for seed in (5, 6)
+        make_trees(seed, vocab=5, requests=requests, nodes=4, draft=DRAFTS[method][0], given=False, method=method)
+        for seed in (5, 6)
     )
     out = TreeVerdict.empty(one[0])
-    first = verify_tree_triton(*one, method=method)
-    verify_tree_triton(*other, method=method, out=out)
-    assert verify_tree_triton(*one, method=method, out=out) is out
+    first = verify_tree_triton(*one, method=method, version=version)
+    verify_tree_triton(*other, method=method, version=version, out=out)
+    assert verify_tree_triton(*one, method=method, version=version, out=out) is out
     assert torch.equal(first.path, out.path)
     assert torch.equal(first.verdict.emitted, out.verdict.emitted)
     assert torch.equal(first.verdict.next_token, out.verdict.next_token)
+    assert torch.equal(first.verdict.num_accepted, out.verdict.num_accepted)
+    assert torch.equal(first.verdict.is_bonus, out.verdict.is_bonus)
 
 
 @pytest.mark.slow
@@ -175,12 +225,32 @@ def test_a_chain_is_judged_as_a_chain(make_batch):
 
 
 @pytest.mark.slow
-def test_enough_passes_for_the_tree_are_enough(make_trees):
-    method = "recursive_without_replacement"
-    batch, parents = make_trees(8, vocab=7, requests=20, nodes=4, draft="logits", given=False, method=method)
-    everything = verify_tree_triton(batch, parents, method=method)
-    # four nodes: no path has more than three refusals with a sibling behind
-    assert torch.equal(everything.path, verify_tree_triton(batch, parents, method=method, max_passes=3).path)
+@METHODS
+def test_few_passes_decide_as_the_bounded_rule(method, make_trees, check_equal, poisoned_memory):
+    shortened = 0
+    for draft in DRAFTS[method]:
+        batch, parents = make_trees(8, vocab=5, requests=150, nodes=6, draft=draft, given=False, method=method)
+        for max_passes in (0, 1, 2, 6):
+            got = verify_tree_triton(batch, parents, method=method, max_passes=max_passes)
+            check_trees(check_equal, batch, parents, got, method, max_passes)
+            whole = verify_tree_reference(batch, parents, method=method)
+            differs = (got.path != whole.path).any(1)
+            shortened += int(differs.sum())
+            # six passes are enough for six nodes, and deterministic children need none
+            assert not (max_passes == 6 and bool(differs.any()))
+            if draft == "none" and method != "target_only":
+                assert not bool(differs.any())
+    assert shortened > 20
+
+
+def test_a_level_less_is_the_token_after_the_path(make_trees):
+    batch, parents = make_trees(10, vocab=3, requests=40, nodes=4, draft="none", given=False, method="target_only")
+    everything = verify_tree_triton(batch, parents, method="target_only")
+    nothing = verify_tree_triton(batch, parents, method="target_only", max_passes=0)
+    assert nothing.verdict.emitted[:, 0].tolist() == everything.verdict.emitted[:, 0].tolist()
+    assert nothing.verdict.num_accepted.sum() == 0
+    assert bool((nothing.verdict.emitted[:, 1:] == -1).all())
+    assert bool(nothing.verdict.is_bonus.all())
 
 
 def test_the_wrapper_answers_on_the_cpu_and_names_what_is_wrong(make_trees):
@@ -193,6 +263,12 @@ def test_the_wrapper_answers_on_the_cpu_and_names_what_is_wrong(make_trees):
         verify_tree(batch, parents.int(), method="recursive")
     with pytest.raises(ValueError, match="noise is given, but target_only draws once a level; give KeyedNoise"):
         verify_tree(batch, parents, method="target_only")
+    with pytest.raises(ValueError, match="max_passes is -1; expected at least 0"):
+        verify_tree(batch, parents, method="recursive", max_passes=-1)
+    with pytest.raises(ValueError, match="max_passes is 2 for version 1"):
+        verify_tree_triton(batch, parents, method="recursive", version=1, max_passes=2)
+    with pytest.raises(ValueError, match="version is 3; expected 1"):
+        verify_tree_triton(batch, parents, method="recursive", version=3)
     small = replace(TreeVerdict.empty(batch), path=torch.empty(1, 1, dtype=torch.int64))
     with pytest.raises(ValueError, match=r"out.path has shape \(1, 1\)"):
         verify_tree(batch, parents, method="recursive", out=small)

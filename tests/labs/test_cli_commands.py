@@ -23,7 +23,20 @@ def test_help_loads_neither_torch_nor_transformers() -> None:
     )
     result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
     assert result.returncode == 0, result.stderr
-    for command in ("demo", "certify", "audit", "museum", "precision", "doctor", "start", "grade", "bench"):
+    for command in (
+        "demo",
+        "certify",
+        "audit",
+        "museum",
+        "precision",
+        "doctor",
+        "start",
+        "check",
+        "grade",
+        "hint",
+        "course",
+        "bench",
+    ):
         assert command in result.stdout
 
 
@@ -40,7 +53,10 @@ def test_help_loads_neither_torch_nor_transformers() -> None:
         "precision",
         "doctor",
         "start",
+        "check",
         "grade",
+        "hint",
+        "course build",
         "bench host",
         "bench rules",
     ],
@@ -57,18 +73,19 @@ def test_an_unknown_option_is_exit_code_2() -> None:
     assert runner.invoke(app, ["no-such-command"]).exit_code == 2
 
 
-def test_start_and_grade_an_exercise(tmp_path: Path) -> None:
+def test_start_check_and_grade_an_exercise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPECDEC_FAST", "1")  # nothing is noted as the learner's progress
     folder = tmp_path / "E01_residual"
     started = runner.invoke(app, ["start", "E01", "--directory", str(folder)])
     assert started.exit_code == 0, started.output
     path = folder / "residual.py"
     assert path.is_file()
     report = tmp_path / "report.json"
-    starter = runner.invoke(app, ["grade", str(path), "--exercise", "E01", "--json", str(report)])
+    starter = runner.invoke(app, ["check", str(path), "--exercise", "E01", "--json", str(report)])
     assert starter.exit_code == 1, starter.output
     assert report.is_file()
     path.write_text((Path(__file__).parents[2] / "exercises/E01_residual/solution.py").read_text(encoding="utf-8"))
-    solution = runner.invoke(app, ["grade", str(path)])
+    solution = runner.invoke(app, ["grade", str(path), "--out", str(tmp_path / "graded")])
     assert solution.exit_code == 0, solution.output
 
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from specdec_labs.cli.grading import check_command
 from specdec_labs.cli.setting_up import default_drafter, use_threads
-from specdec_labs.cli.start import grade_command
 
 
 def test_a_named_draft_drafts() -> None:
@@ -18,7 +18,7 @@ def test_a_report_never_replaces_the_answer_or_the_other_report(tmp_path: Path) 
     answer.write_text("def residual(p, q):\n    return p\n")
     for outputs in ({"json_path": answer}, {"json_path": tmp_path / "r", "junit_path": tmp_path / "r"}):
         with pytest.raises(ValueError, match="must be different files"):
-            grade_command(answer, "E01", **outputs)
+            check_command(answer, "E01", **outputs)
     assert answer.read_text().startswith("def residual")
     assert [entry.name for entry in tmp_path.iterdir()] == ["residual.py"]
 

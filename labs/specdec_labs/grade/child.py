@@ -1,86 +1,149 @@
-"""The grading process: loads one file, judges it, writes one JSON line an event. Started by `isolated.grade_file`."""
+"""The grading process: holds the learner's code, runs what it is asked to and answers with plain data. Judges nothing.
 
-from dataclasses import asdict
-import importlib.util
+Started by `session.Child`. Requests come as JSON lines on standard input, answers go out on standard output; the
+learner's own input and output are turned elsewhere before any of their code runs. The standard library alone.
+"""
+
+import ast
+from collections.abc import Callable
 import json
+import linecache
 import os
-from pathlib import Path
 import sys
-from typing import Any, TextIO
+from types import ModuleType
+from typing import Any
 
-from specdec_labs.grade.checks import suite_of
-from specdec_labs.grade.engine import (
-    Suite,
-    diagnose,
-    find_functions,
-    judge_all,
-    learner_traceback,
-    original_builtins,
-    plan,
-    result_of,
-)
+from specdec_labs.grade.access import Failure, Here, LearnerError, failure_of
+from specdec_labs.grade.plain import Proxy, build_arguments, decode, encode
 
-MEMORY_BYTES = 4 * 2**30
-OUTPUT_BYTES = 32 * 2**20
+MODULE = "submission"
 
 
-def main(exercise_id: str, path: str, events: str, timeout_s: str, hidden_seed: str) -> None:
-    """Grades `path` and appends to `events`: results in order, then diagnoses, then the end."""
-    _limit(float(timeout_s))
-    with open(events, "w", encoding="utf-8", buffering=1) as sink:
-        _grade(suite_of(exercise_id), Path(path), int(hidden_seed) if hidden_seed else None, sink)
+class Answers:
+    """The two ends of the pipe to the checker."""
+
+    def __init__(self) -> None:
+        self._requests = os.fdopen(os.dup(0), "r", encoding="utf-8")
+        self._replies = os.fdopen(os.dup(1), "w", encoding="utf-8")
+        nothing = os.open(os.devnull, os.O_RDONLY)
+        os.dup2(nothing, 0)
+        os.dup2(2, 1)
+
+    def receive(self) -> dict[str, Any] | None:
+        """The next request, or None when the checker is gone."""
+        line = self._requests.readline()
+        return json.loads(line) if line else None
+
+    def send(self, message: dict[str, Any]) -> None:
+        """One answer."""
+        self._replies.write(json.dumps(message) + "\n")
+        self._replies.flush()
 
 
-def _grade(suite: Suite, path: Path, hidden_seed: int | None, sink: TextIO) -> None:
-    try:
-        namespace = _load(path)
-    except BaseException as error:  # exit() in the file included: it must become a result
-        reason = f"{path.name} could not be loaded:\n{learner_traceback(error)}"
-        for part, entry in plan(suite, suite.functions, hidden_seed):
-            _write(sink, "result", result=asdict(result_of(part, entry, "error", reason)))
-        _write(sink, "end")
-        return
-    with original_builtins():
-        functions = find_functions(suite, namespace)
-        results = []
-        for result in judge_all(suite, functions, hidden_seed):
-            results.append(result)
-            _write(sink, "result", result=asdict(result))
-        for text in diagnose(suite, functions, results):
-            _write(sink, "diagnosis", text=text)
-        _write(sink, "end")
+class Learner:
+    """The learner's module, filled statement by statement."""
+
+    def __init__(self, answers: Answers) -> None:
+        self._answers = answers
+        self._module = ModuleType(MODULE)
+        sys.modules[MODULE] = self._module  # dataclasses look their module up
+        self._namespace = vars(self._module)
+        self._sources: dict[str, str] = {}
+
+    def handle(self, request: dict[str, Any]) -> dict[str, Any]:
+        """The answer to one request."""
+        doing: Callable[[dict[str, Any]], dict[str, Any]] = getattr(self, f"_do_{request['do']}")
+        try:
+            return doing(request)
+        except LearnerError as error:
+            return _failure(error.failure)
+
+    def _do_limits(self, request: dict[str, Any]) -> dict[str, Any]:
+        # at the end: the learner may import a file of their own, and none of the standard library is shadowed
+        sys.path.append(os.getcwd())
+        _limit(request)
+        return {}
+
+    def _do_source(self, request: dict[str, Any]) -> dict[str, Any]:
+        text, name = request["text"], request["name"]
+        self._sources[name] = text
+        # for tracebacks: the learner's own lines are shown, wherever their file was
+        linecache.cache[name] = (len(text), None, [line + "\n" for line in text.split("\n")], name)
+        return {}
+
+    def _do_run(self, request: dict[str, Any]) -> dict[str, Any]:
+        name = request["name"]
+        try:
+            statement = ast.parse(self._sources[name]).body[request["index"]]
+            exec(compile(ast.Module([statement], []), name, "exec"), self._namespace)
+        except BaseException as error:  # exit() at the top of a file included: it must become a result
+            raise LearnerError(failure_of(error)) from None
+        return {}
+
+    def _do_presence(self, request: dict[str, Any]) -> dict[str, Any]:
+        here = Here(self._namespace)
+        return {"presence": here.presence(request["name"]), "kind": here.kind_of(request["name"])}
+
+    def _do_value(self, request: dict[str, Any]) -> dict[str, Any]:
+        return {"value": encode(self._namespace[request["name"]])}
+
+    def _do_call(self, request: dict[str, Any]) -> dict[str, Any]:
+        own = build_arguments(request["args"], lambda number: Proxy(self._through(request["id"], number)))
+        grid = request["grid"]
+        try:
+            function = self._namespace[request["name"]]
+            result = function(*own) if grid is None else function[tuple(grid)](*own)
+        except BaseException as error:  # SystemExit too
+            raise LearnerError(failure_of(error)) from None
+        return {
+            "value": encode(result),
+            "after": [None if isinstance(entry, Proxy) else encode(entry) for entry in own],
+        }
+
+    def _through(self, call: int, number: int) -> Callable[[str, list[Any], dict[str, Any]], Any]:
+        def ask(method: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
+            question = {"ask": number, "call": call, "method": method, "args": encode(args), "kwargs": encode(kwargs)}
+            self._answers.send(question)
+            answer = self._answers.receive()
+            if answer is None:
+                os._exit(3)
+            if "raise" in answer:
+                raise (TypeError if answer["raise"][0] == "TypeError" else ValueError)(answer["raise"][1])
+            return decode(answer["answer"])
+
+        return ask
 
 
-def _load(path: Path) -> dict[str, Any]:
-    # At the end: the learner may import a file of their own, and none of the standard library is shadowed.
-    sys.path.append(str(path.parent))
-    spec = importlib.util.spec_from_file_location(f"learner_{path.stem}", path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return vars(module)
+def _failure(failure: Failure) -> dict[str, Any]:
+    return {"failure": [failure.kind, failure.text, failure.unfinished]}
 
 
-def _write(sink: TextIO, event: str, **content: Any) -> None:
-    sink.write(json.dumps({"event": event, **content}) + "\n")
-
-
-def _limit(timeout_s: float) -> None:
+def _limit(limits: dict[str, Any]) -> None:
     try:
         import resource
-    except ImportError:  # Windows has no such limits; the parent's time limit still holds
+    except ImportError:  # Windows has no such limits; the checker's time limit still holds
         return
-    for kind, amount in (
-        (resource.RLIMIT_CPU, int(timeout_s) + 2),
-        (resource.RLIMIT_AS, MEMORY_BYTES),
-        (resource.RLIMIT_FSIZE, OUTPUT_BYTES),
-        (resource.RLIMIT_CORE, 0),
-    ):
+    amounts = {
+        resource.RLIMIT_CPU: limits["cpu_s"],
+        resource.RLIMIT_AS: limits["memory"],
+        resource.RLIMIT_FSIZE: limits["output"],
+        resource.RLIMIT_CORE: 0,
+    }
+    for kind, amount in amounts.items():
         hard = resource.getrlimit(kind)[1]
         resource.setrlimit(kind, (amount if hard == resource.RLIM_INFINITY else min(amount, hard), hard))
 
 
+def main() -> None:
+    """Answers until the checker closes the pipe."""
+    answers = Answers()
+    learner = Learner(answers)
+    while (request := answers.receive()) is not None:
+        answers.send(learner.handle(request) | {"id": request["id"]})
+
+
 if __name__ == "__main__":
-    main(*sys.argv[1:])
-    sys.stdout.flush()
-    os._exit(0)  # a thread the learner's code left running must not keep the process alive
+    try:
+        main()
+    finally:
+        os._exit(0)  # a thread the learner's code left running must not keep the process alive

@@ -1,14 +1,12 @@
-"""What a learner's function returned, as exact numbers.
-
-Only the real type of an object is trusted: no method of a learner's class runs here, so an object that
-claims to equal everything is simply not a number.
-"""
+"""What a learner's function returned, read as exact numbers, lists and laws. Takes plain data (see `plain`)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 import math
-from typing import cast
+from typing import Any, cast
+
+from specdec_labs.grade.plain import Array, Opaque
 
 Number = int | float | Fraction
 
@@ -35,7 +33,7 @@ class Reading:
         return abs(left - right) <= FLOAT_SLACK if self.has_floats else left == right
 
 
-def read_number(value: object, name: str) -> Fraction:
+def read_number(value: object, name: str, largest: int = LARGEST) -> Fraction:
     """The exact value of an int, float or Fraction. Raises Malformed for anything else, nan, inf and huge included."""
     kind = type(value)
     if kind is Fraction or kind is int:
@@ -46,24 +44,51 @@ def read_number(value: object, name: str) -> Fraction:
             raise Malformed(f"{name} is {plain}; expected a finite number")
         exact = Fraction(plain)
     else:
-        raise Malformed(f"{name} is of type {kind.__name__}; expected an int, a float or a Fraction")
-    if abs(exact) > LARGEST:
-        raise Malformed(f"{name} is beyond {LARGEST}; expected a probability")
+        raise Malformed(f"{name} is {type_name(value)}; expected an int, a float or a Fraction")
+    if abs(exact) > largest:
+        raise Malformed(f"{name} is beyond {largest:.0e}; that cannot be the answer")
     return exact
+
+
+def type_name(value: object) -> str:
+    """What a learner is told that a value is."""
+    if value is None:
+        return "None (is a `return` missing?)"
+    if isinstance(value, Opaque):
+        return value.what if value.what.startswith(("a ", "an ", "some")) else f"of type {value.what}"
+    if isinstance(value, Array):
+        return f"a {value.kind} array of shape {value.shape}"
+    return f"of type {type(value).__name__}"
+
+
+def read_list(value: object, of_what: str) -> list[Any]:
+    """The entries of a list or tuple. Raises Malformed for anything else."""
+    if type(value) is list or type(value) is tuple:
+        return list(cast("list[Any]", value))
+    raise Malformed(f"your answer is {type_name(value)}; expected a list with {of_what}")
+
+
+def read_whole(value: object, name: str) -> int:
+    """An int; a float or Fraction that is whole counts, a bool does not. Raises Malformed otherwise."""
+    exact = read_number(value, name)
+    if exact.denominator != 1:
+        raise Malformed(f"{name} is {number_text(exact)}; expected a whole number")
+    return int(exact)
+
+
+def read_close(value: object, name: str, wanted: float, slack: float = 1e-9) -> str | None:
+    """None when the number is `wanted` to a relative `slack` (absolute below 1), else both numbers in words."""
+    found = float(read_number(value, name, largest=10**30))
+    if abs(found - wanted) <= slack * max(1.0, abs(wanted)):
+        return None
+    return f"{name} is {found:.12g}, must be {wanted:.12g}"
 
 
 def read_law(value: object, tokens: Sequence[str]) -> Reading:
     """A list or tuple with one number a token. Raises Malformed otherwise."""
-    kind = type(value)
-    if value is None:
-        raise Malformed("your function returned None; is a `return` missing?")
-    if kind is not list and kind is not tuple:
-        raise Malformed(
-            f"your function returned an object of type {kind.__name__}; expected a list with one probability a token"
-        )
-    entries = cast("list[object]", value)
+    entries = read_list(value, "one probability a token")
     if len(entries) != len(tokens):
-        raise Malformed(f"your function returned {len(entries)} entries for {len(tokens)} tokens")
+        raise Malformed(f"your answer has {len(entries)} entries for {len(tokens)} tokens")
     values = tuple(read_number(entry, f"the entry of {token!r}") for entry, token in zip(entries, tokens, strict=True))
     return Reading(values, any(issubclass(type(entry), float) for entry in entries))
 

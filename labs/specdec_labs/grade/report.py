@@ -1,20 +1,14 @@
-"""The result of a check: plain text, a card for Jupyter, plain data and JUnit XML."""
+"""The result of checking a task: plain text, a card for Jupyter, and plain data."""
 
 from dataclasses import asdict, dataclass
 from html import escape
-import re
 import textwrap
 from typing import Any, Literal
-from xml.etree import ElementTree
 
 Status = Literal["passed", "failed", "error", "not started"]
 Part = Literal["public", "hidden"]
 MARKS: dict[Status, str] = {"passed": "pass", "failed": "FAIL", "error": "ERROR", "not started": "not started"}
 COLOURS: dict[Status, str] = {"passed": "#2e7d32", "failed": "#c62828", "error": "#ad5a00", "not started": "#757575"}
-SCHEMA = "specdec.grade"
-SCHEMA_VERSION = 1
-
-_NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,12 +16,12 @@ class PropertyResult:
     """How one named property came out.
 
     `detail` is the smallest failing example ("failed"), a short traceback or reason ("error"), or what is
-    still missing ("not started"); empty when the property passed.
+    still missing ("not started"); empty when the property passed. `about` is the function or value it is about.
     """
 
     part: Part
     name: str
-    function: str
+    about: str
     status: Status
     what: str
     why: str
@@ -37,16 +31,19 @@ class PropertyResult:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Report:
-    """All properties of one exercise, the recognised mistakes, and remarks about the run.
+    """All properties of one task, the recognised mistakes, and remarks about the run.
 
-    `hidden_seed` is None when the hidden cases were not run. `len(results)` counts a property once a part.
+    `hidden_seed` is None when no random cases were run; `hidden_not_run` counts the properties that could have been.
+    `len(results)` counts a property once a part.
     """
 
-    exercise_id: str
+    task_id: str
+    title: str
     results: tuple[PropertyResult, ...]
     diagnoses: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     hidden_seed: int | None = None
+    hidden_not_run: int = 0
 
     @property
     def ok(self) -> bool:
@@ -54,15 +51,36 @@ class Report:
         return bool(self.results) and all(result.status == "passed" for result in self.results)
 
     @property
+    def started(self) -> bool:
+        """Whether anything was written."""
+        return any(result.status != "not started" for result in self.results)
+
+    @property
     def score(self) -> float:
         """Passed properties / properties, in [0, 1]."""
-        return sum(result.status == "passed" for result in self.results) / max(len(self.results), 1)
+        return self.passed / max(len(self.results), 1)
+
+    @property
+    def passed(self) -> int:
+        """Properties that passed, hidden ones counted apart."""
+        return sum(result.status == "passed" for result in self.results)
+
+    @property
+    def points(self) -> int:
+        """One a property that passed in every part that was run."""
+        names = {result.name for result in self.results}
+        return len(names - {result.name for result in self.results if result.status != "passed"})
 
     @property
     def summary(self) -> str:
         """One sentence that never claims more than was run."""
-        hidden = "hidden not run" if self.hidden_seed is None else f"{self._count('hidden')}, seed {self.hidden_seed}"
-        return f"{self._count('public')}, {hidden}"
+        parts = [self._count("public")]
+        if any(result.part == "hidden" for result in self.results):
+            seed = "" if self.hidden_seed is None else f", seed {self.hidden_seed}"
+            parts.append(f"{self._count('hidden')}{seed}")
+        if self.hidden_not_run:
+            parts.append(f"{self.hidden_not_run} hidden not run")
+        return ", ".join(parts)
 
     def _count(self, part: Part) -> str:
         statuses = [result.status for result in self.results if result.part == part]
@@ -80,7 +98,7 @@ class Report:
         raise ValueError(f"name is {name!r}; this report has the {part} properties: {names or 'none'}")
 
     def __str__(self) -> str:
-        lines = [f"{self.exercise_id}: {self.summary}"]
+        lines = [f"{self.task_id} {self.title}: {self.summary}"]
         for result, is_repeat in self._with_repeats():
             hidden = " (hidden)" if result.part == "hidden" else ""
             lines.append(f"  [{MARKS[result.status]}] {result.name}{hidden}: {result.what}")
@@ -89,11 +107,11 @@ class Report:
             elif result.detail:
                 lines.append(textwrap.indent(result.detail, " " * 8))
             if result.status == "failed" or (result.status == "error" and not is_repeat):
-                lines += [f"      why it matters: {result.why}", f"      compare with: {result.pointer}"]
+                lines += [f"      why it matters: {result.why}", f"      read on: {result.pointer}"]
         lines += [f"Diagnosis: {text}" for text in self.diagnoses]
         lines += [f"Note: {text}" for text in self.notes]
         if not self.ok:
-            lines.append(f'Stuck? from specdec_labs.grade import hint; print(hint("{self.exercise_id}", 1))')
+            lines.append(f'Stuck? hint("{self.task_id}", 1) in a notebook, `specdec hint {self.task_id}` in a terminal')
         return "\n".join(lines)
 
     # A notebook or prompt that ends in check(...) shows the text, not the fields.
@@ -113,50 +131,29 @@ class Report:
         diagnoses = "".join(f"<p><b>Diagnosis.</b> {escape(text)}</p>" for text in self.diagnoses)
         remarks = "".join(f"<p>{escape(text)}</p>" for text in self.notes)
         if not self.ok:
-            remarks += f'<p>Stuck? <code>hint("{escape(self.exercise_id)}", 1)</code></p>'
-        edge = COLOURS["passed" if self.ok else "failed"]
+            remarks += f'<p>Stuck? <code>hint("{escape(self.task_id)}", 1)</code></p>'
+        edge = COLOURS["passed" if self.ok else "failed" if self.started else "not started"]
         return (
             f'<div style="border-left:4px solid {edge};padding:0 1em;text-align:left">'
-            f"<p><b>{escape(self.exercise_id)}</b>: {escape(self.summary)}</p>{diagnoses}{rows}{remarks}</div>"
+            f"<p><b>{escape(self.task_id)}</b> {escape(self.title)}: {escape(self.summary)}</p>"
+            f"{diagnoses}{rows}{remarks}</div>"
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data with a schema name and version."""
+        """Plain data."""
         return {
-            "schema": SCHEMA,
-            "version": SCHEMA_VERSION,
-            "exercise": self.exercise_id,
+            "task": self.task_id,
+            "title": self.title,
             "ok": self.ok,
             "score": self.score,
+            "points": self.points,
             "summary": self.summary,
             "hidden_seed": self.hidden_seed,
+            "hidden_not_run": self.hidden_not_run,
             "results": [asdict(result) for result in self.results],
             "diagnoses": list(self.diagnoses),
             "notes": list(self.notes),
         }
-
-    def to_junit(self) -> str:
-        """The report as JUnit XML: one test case a property; "not started" counts as a failure."""
-        statuses = [result.status for result in self.results]
-        errors = statuses.count("error")
-        counts = {
-            "tests": len(statuses),
-            "failures": len(statuses) - errors - statuses.count("passed"),
-            "errors": errors,
-        }
-        attributes = {"name": self.exercise_id} | {name: str(count) for name, count in counts.items()}
-        suite = ElementTree.Element("testsuite", attributes)
-        for result in self.results:
-            owner = f"{self.exercise_id}.{result.part}.{result.function}"
-            case = ElementTree.SubElement(suite, "testcase", {"classname": owner, "name": result.name})
-            if result.status != "passed":
-                tag = "error" if result.status == "error" else "failure"
-                problem = ElementTree.SubElement(case, tag, {"message": result.what, "type": result.status})
-                problem.text = _NOT_XML.sub("?", f"{result.detail}\nwhy it matters: {result.why}")
-        remarks = _NOT_XML.sub("?", "\n".join((*self.diagnoses, *self.notes)))
-        ElementTree.SubElement(suite, "system-out").text = remarks
-        ElementTree.indent(suite)
-        return ElementTree.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"
 
 
 def _row(result: PropertyResult, is_repeat: bool) -> str:
@@ -165,7 +162,7 @@ def _row(result: PropertyResult, is_repeat: bool) -> str:
         f'<b style="color:{COLOURS[result.status]}">{MARKS[result.status]}</b> '
         f"<code>{escape(result.name)}</code>{hidden}: {escape(result.what)}"
     )
-    body = f"<p><i>Why it matters:</i> {escape(result.why)}<br/><i>Compare with:</i> {escape(result.pointer)}</p>"
+    body = f"<p><i>Why it matters:</i> {escape(result.why)}<br/><i>Read on:</i> {escape(result.pointer)}</p>"
     if is_repeat:
         body = f"<p>As above.</p>{body}"
     elif result.detail:

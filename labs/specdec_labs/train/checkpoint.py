@@ -4,6 +4,7 @@ A stop leaves the old file or the new one, never half of one.
 """
 
 from dataclasses import dataclass
+import hashlib
 import json
 from pathlib import Path
 from typing import Any
@@ -65,6 +66,16 @@ class Checkpoint:
         Raises:
             ValueError: the module has other parameters than the file: both lists are named.
         """
+        for name, parameter in self.copy_weights(module).items():
+            if _FIRST + name in self.tensors:
+                optimiser.state[parameter] = {
+                    "step": torch.tensor(float(self.step)),
+                    "exp_avg": self.tensors[_FIRST + name].to(parameter.device),
+                    "exp_avg_sq": self.tensors[_SECOND + name].to(parameter.device),
+                }
+
+    def copy_weights(self, module: nn.Module) -> dict[str, nn.Parameter]:
+        """Puts the weights alone back; the parameters by name. ValueError as `restore`, or for another shape."""
         own = {name: parameter for name, parameter in module.named_parameters() if parameter.requires_grad}
         stored = {name.removeprefix(_WEIGHT) for name in self.tensors if name.startswith(_WEIGHT)}
         if stored != set(own):
@@ -74,13 +85,22 @@ class Checkpoint:
             )
         with torch.no_grad():
             for name, parameter in own.items():
-                parameter.copy_(self.tensors[_WEIGHT + name])
-                if _FIRST + name in self.tensors:
-                    optimiser.state[parameter] = {
-                        "step": torch.tensor(float(self.step)),
-                        "exp_avg": self.tensors[_FIRST + name].to(parameter.device),
-                        "exp_avg_sq": self.tensors[_SECOND + name].to(parameter.device),
-                    }
+                found = self.tensors[_WEIGHT + name]
+                if found.shape != parameter.shape:
+                    raise ValueError(
+                        f"{name} is {tuple(found.shape)} in the checkpoint and {tuple(parameter.shape)} here; "
+                        "it belongs to another model"
+                    )
+                parameter.copy_(found)
+        return own
+
+
+def run_hash(folder: Path) -> str:
+    """sha256 of the checkpoint in `folder`. ValueError when there is none."""
+    path = folder / CHECKPOINT
+    if not path.is_file():
+        raise ValueError(f"{path}: no such file; name the folder of a run")
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def load_checkpoint(folder: Path) -> Checkpoint | None:

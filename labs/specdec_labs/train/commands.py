@@ -2,22 +2,17 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-import json
 from pathlib import Path
-import shutil
-from typing import Any
 
 import torch
 
-from specdec_core.models.head_file import HeadFile, write_head
-from specdec_core.models.llama_folder import load_trainable, save_llama, weights_hash
-from specdec_core.models.trainable import TrainableLlama
-from specdec_core.whole_file import write_whole
+from specdec_core.models.llama_folder import load_trainable, weights_hash
 from specdec_labs.data.sources import Domain
 from specdec_labs.train import defaults, shapes
 from specdec_labs.train.checkpoint import load_checkpoint
 from specdec_labs.train.draft import DraftTask
 from specdec_labs.train.eagle import EagleTask
+from specdec_labs.train.export import export_head, export_llama
 from specdec_labs.train.language_model import LanguageModelTask
 from specdec_labs.train.loop import Outcome, Progress, Task, train
 from specdec_labs.train.medusa import MedusaTask
@@ -33,7 +28,10 @@ Report = Callable[[Progress], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOptions:
-    """What all commands share. None keeps the default of the command."""
+    """What all commands share. None keeps the default of the command.
+
+    `prepared` is told how many of the records whose states were missing are done.
+    """
 
     folder: Path
     steps: int | None = None
@@ -41,6 +39,9 @@ class RunOptions:
     seed: int = 0
     device: str = "auto"
     precision: str = "auto"
+    begin_with: Path | None = None
+    rate: float | None = None
+    prepared: Callable[[int, int], None] = lambda done, missing: None
 
     def place(self) -> torch.device:
         """The device. ValueError when it is not there."""
@@ -56,7 +57,8 @@ class RunOptions:
 
         able = str(product_dtype(self.place())).removeprefix("torch.")
         chosen = able if self.precision == "auto" else self.precision
-        return replace(default, steps=self.steps or default.steps, seed=self.seed, precision=chosen)
+        chosen_steps, rate = self.steps or default.steps, self.rate or default.rate
+        return replace(default, steps=chosen_steps, rate=rate, seed=self.seed, precision=chosen)
 
 
 def train_tiny(options: RunOptions, streams_folder: Path, domains: tuple[Domain, ...], report: Report) -> str:
@@ -66,8 +68,8 @@ def train_tiny(options: RunOptions, streams_folder: Path, domains: tuple[Domain,
     def make(settings: TrainSettings) -> LanguageModelTask:
         return LanguageModelTask(shapes.TINY_TARGET, streams, settings, domains=domains, device=options.place())
 
-    task, outcome = _run(options, defaults.TINY_TARGET, make, "tiny target", report)
-    return _export_llama(options.folder, task, outcome, streams_folder / TOKENIZER)
+    task, outcome, settings = _run(options, defaults.TINY_TARGET, make, "tiny target", report)
+    return export_llama(options.folder, task, outcome, settings, tokenizer=streams_folder / TOKENIZER)
 
 
 def train_tiny_draft(
@@ -76,7 +78,7 @@ def train_tiny_draft(
     """The tiny draft on the law of the target in that folder."""
     streams = load_streams(streams_folder)
     digest = weights_hash(target)
-    _check_tokenizer(target / TOKENIZER, streams_folder / TOKENIZER)
+    check_tokenizer(target / TOKENIZER, streams_folder / TOKENIZER)
     teacher = load_trainable(target)
 
     def make(settings: TrainSettings) -> DraftTask:
@@ -91,8 +93,8 @@ def train_tiny_draft(
             device=options.place(),
         )
 
-    task, outcome = _run(options, defaults.TINY_DRAFT, make, "tiny draft", report)
-    return _export_llama(options.folder, task, outcome, streams_folder / TOKENIZER)
+    task, outcome, settings = _run(options, defaults.TINY_DRAFT, make, "tiny draft", report)
+    return export_llama(options.folder, task, outcome, settings, tokenizer=streams_folder / TOKENIZER)
 
 
 def train_smollm2_draft(options: RunOptions, records: Path, count: int | None, loss: str, report: Report) -> str:
@@ -103,8 +105,8 @@ def train_smollm2_draft(options: RunOptions, records: Path, count: int | None, l
     def make(settings: TrainSettings) -> RecordDraftTask:
         return RecordDraftTask(config, teacher.target, teacher.records, settings, loss=loss)
 
-    task, outcome = _run(options, defaults.SMOLLM2_DRAFT, make, "draft of SmolLM2", report)
-    return _export_llama(options.folder, task, outcome, None)
+    task, outcome, settings = _run(options, defaults.SMOLLM2_DRAFT, make, "draft of SmolLM2", report)
+    return export_llama(options.folder, task, outcome, settings, vocabulary=teacher.target.vocabulary)
 
 
 def train_medusa(options: RunOptions, records: Path, count: int | None, heads: int, report: Report) -> str:
@@ -114,21 +116,30 @@ def train_medusa(options: RunOptions, records: Path, count: int | None, heads: i
     def make(settings: TrainSettings) -> MedusaTask:
         return MedusaTask(heads, teacher.target, teacher.records, settings)
 
-    task, outcome = _run(options, defaults.MEDUSA, make, "Medusa heads of SmolLM2", report)
-    return _export_head(options.folder, "medusa", {"heads": heads}, task, outcome, teacher)
+    task, outcome, settings = _run(options, defaults.MEDUSA, make, "Medusa heads of SmolLM2", report)
+    return export_head(options.folder, "medusa", {"heads": heads}, task, outcome, settings, teacher)
 
 
 def train_eagle(
-    options: RunOptions, records: Path, count: int | None, ffn_width: int, steps_ahead: int, report: Report
+    options: RunOptions,
+    records: Path,
+    count: int | None,
+    report: Report,
+    *,
+    ffn_width: int,
+    steps_ahead: int,
+    ahead_after: float,
 ) -> str:
     """An EAGLE head of SmolLM2 on its own text; exported as one file."""
     teacher = _teacher(options, records, count)
 
     def make(settings: TrainSettings) -> EagleTask:
-        return EagleTask(ffn_width, teacher.target, teacher.records, settings, steps_ahead=steps_ahead)
+        return EagleTask(
+            ffn_width, teacher.target, teacher.records, settings, steps_ahead=steps_ahead, ahead_after=ahead_after
+        )
 
-    task, outcome = _run(options, defaults.EAGLE, make, "EAGLE head of SmolLM2", report)
-    return _export_head(options.folder, "eagle", {"ffn_width": ffn_width}, task, outcome, teacher)
+    task, outcome, settings = _run(options, defaults.EAGLE, make, "EAGLE head of SmolLM2", report)
+    return export_head(options.folder, "eagle", {"ffn_width": ffn_width}, task, outcome, settings, teacher)
 
 
 def _teacher(options: RunOptions, records: Path, count: int | None) -> Teacher:
@@ -137,51 +148,21 @@ def _teacher(options: RunOptions, records: Path, count: int | None) -> Teacher:
     if count is None and found is not None:
         count = found.description["task"].get("records")
     precision = options.settings(defaults.EAGLE).precision
-    return smollm2_teacher(records, count=count, device=options.place(), precision=precision)
+    return smollm2_teacher(records, count=count, device=options.place(), precision=precision, progress=options.prepared)
 
 
 def _run(
     options: RunOptions, default: TrainSettings, make: Callable[[TrainSettings], Task], title: str, report: Report
-) -> tuple[Task, Outcome]:
+) -> tuple[Task, Outcome, TrainSettings]:
     options.folder.mkdir(parents=True, exist_ok=True)
     settings = with_steps(options.settings(default), options.folder, make, minutes=options.minutes)
     task = make(settings)
-    outcome = train(task, settings, options.folder, progress=report)
-    write_report(options.folder, title, task.identity(), outcome)
-    return task, outcome
+    outcome = train(task, settings, options.folder, begin_with=options.begin_with, progress=report)
+    write_report(options.folder, title, outcome.trained, outcome)
+    return task, outcome, settings
 
 
-def _card(task: Task, outcome: Outcome) -> dict[str, Any]:
-    measured = outcome.evaluations[-1] if outcome.evaluations else {}
-    return {"trained": task.identity(), "steps": len(outcome.curve), "held_out": measured}
-
-
-def _export_llama(folder: Path, task: Task, outcome: Outcome, tokenizer: Path | None) -> str:
-    assert isinstance(task.module, TrainableLlama)
-    digest = save_llama(task.module, folder / "model")
-    if tokenizer is not None:
-        shutil.copyfile(tokenizer, folder / "model" / TOKENIZER)
-    card = {**_card(task, outcome), "sha256": digest}
-    write_whole(folder / "model" / "card.json", json.dumps(card, indent=1) + "\n")
-    return f"{folder / 'model'}: {_figures(outcome)}"
-
-
-def _export_head(folder: Path, kind: str, shape: dict[str, int], task: Task, outcome: Outcome, teacher: Teacher) -> str:
-    path = folder / f"{kind}.safetensors"
-    tensors = dict(task.module.state_dict())
-    head = HeadFile(
-        kind, shape, teacher.records.target_sha256, teacher.target.vocabulary, _card(task, outcome), tensors
-    )
-    write_head(path, head)
-    return f"{path}: {_figures(outcome)}"
-
-
-def _figures(outcome: Outcome) -> str:
-    last = outcome.evaluations[-1] if outcome.evaluations else {}
-    return ", ".join(f"{name} {value:.3f}" for name, value in last.items() if name != "step")
-
-
-def _check_tokenizer(target: Path, streams: Path) -> None:
+def check_tokenizer(target: Path, streams: Path) -> None:
     """ValueError unless target and text were made with one tokenizer."""
     from specdec_labs.data.manifest import file_hash
 

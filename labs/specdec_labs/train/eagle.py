@@ -9,19 +9,20 @@ import torch.nn.functional as F
 
 from specdec_core.models.eagle import EagleHead, shifted
 from specdec_core.models.trainable import Passes
-from specdec_labs.train.distillation import masked_mean
-from specdec_labs.train.frozen_target import FrozenTarget
+from specdec_labs.train.frozen_target import CutLaws, FrozenTarget
 from specdec_labs.train.records import RecordBatch, Records, padded, record_batch
 from specdec_labs.train.settings import TrainSettings
 
 _MEASURED = 48
 MEASURED_STEPS = 4
+_KEPT = 0.7
 
 
 class EagleTask:
     """One layer on a frozen target; loss: soft cross-entropy over the cut plus smooth L1 on the state.
 
-    `steps_ahead` above 1 trains on the head's own states too, as it meets them while drafting.
+    `steps_ahead` above 1 trains on the head's own states too, as it meets them while drafting; not before the share
+    `ahead_after` of the run is over, since further passes cost time and teach little while the first is poor.
     """
 
     def __init__(
@@ -32,59 +33,80 @@ class EagleTask:
         settings: TrainSettings,
         *,
         steps_ahead: int = 1,
+        ahead_after: float = 0.0,
         regression: float = 0.1,
     ) -> None:
-        """Raises ValueError for no step, or a negative weight of the regression."""
+        """Raises ValueError for no step, a share outside 0..1, or a negative weight of the regression."""
         if steps_ahead < 1 or regression < 0:
             raise ValueError(
                 f"steps_ahead is {steps_ahead} and regression {regression}; expected at least 1, and at least 0"
             )
+        if not 0 <= ahead_after <= 1:
+            raise ValueError(f"ahead_after is {ahead_after}; expected a share of the run between 0 and 1")
         head = EagleHead(target.module.config, ffn_width=ffn_width, seed=settings.seed)
         with torch.no_grad():
             # the head's last norm writes what the target's last norm does
             head.norm.weight.copy_(target.module.model.norm.weight)
+            # it begins as the state it was fed: in the space the target's vocabulary reads, near the state after it
+            head.join.weight[:, : head.config.width] += _KEPT * torch.eye(head.config.width)
         self.module = head.to(target.device)
         self._target, self._records, self._settings = target, records, settings
-        self._steps_ahead, self._regression = steps_ahead, regression
+        self._measured: CutLaws | None = None
+        self._steps_ahead, self._ahead_after, self._regression = steps_ahead, ahead_after, regression
 
     def loss(self, step: int) -> Tensor:
         settings = self._settings
         batch = record_batch(
             self._records.train, seed=settings.seed, step=step, batch=settings.batch, length=settings.length
         )
-        states, made, counted = self._passes(batch, self._steps_ahead)
-        wanted = self._target.renormalised(states[:, 1:-1])
+        ahead = self._steps_ahead if step >= self._ahead_after * settings.steps else 1
+        states, made, counted = self._passes(batch, ahead)
+        # the head reads a row for each entry of its vocabulary: only rows that count are worth it
+        answers = counted[0]
+        following = states[:, 1:-1][answers]
+        wanted = self._target.renormalised(following).exp()
         total = torch.zeros((), device=self._target.device)
         for own, mask in zip(made, counted):
-            guess = self._target.cut_logits(own).log_softmax(dim=-1)
-            entropy = -(wanted.exp() * guess).sum(dim=-1)
-            distance = F.smooth_l1_loss(own, states[:, 1:-1], reduction="none").mean(dim=-1)
-            total = total + masked_mean(entropy + self._regression * distance, mask)
-        return total / self._steps_ahead
+            kept = mask[answers]
+            found = own[answers][kept]
+            guess = self._target.cut_logits(found).log_softmax(dim=-1)
+            entropy = -(wanted[kept] * guess).sum(dim=-1)
+            distance = F.smooth_l1_loss(found, following[kept], reduction="none").mean(dim=-1)
+            total = total + (entropy + self._regression * distance).mean()
+        return total / ahead
 
     def evaluate(self) -> dict[str, float]:
         """By step of a draft: agreement with the target's argmax, acceptance at temperature 1; tokens per round.
 
         `chain4` is exact for greedy answers: what a chain of four drafts would emit per round, on every row.
         """
-        batch = padded(self._records.held_out[:_MEASURED], self._settings.length)
-        greedy = torch.tensor([record.temperature == 0 for record in self._records.held_out[:_MEASURED]])
+        records = self._records.held_out[:_MEASURED]
+        batch = padded(records, self._settings.length)
+        greedy = torch.tensor([record.temperature == 0 for record in records])
         states, made, counted = self._passes(batch, MEASURED_STEPS)
-        laws = self._target.laws(states[:, 1:-1])
+        answers = counted[0]
+        if self._measured is None:
+            self._measured = self._target.laws(states[:, 1:-1][answers])
+        inside, best = self._measured.inside.exp(), self._measured.argmax
+        wanted = self._measured.renormalised.exp()
         figures, agreements = {}, []
         for step, (own, mask) in enumerate(zip(made, counted), start=1):
-            law = self._target.cut_logits(own).log_softmax(dim=-1)
-            agree = law.argmax(dim=-1) == laws.argmax
-            figures[f"agree{step}"] = float(masked_mean(agree.float(), mask))
-            figures[f"alpha{step}"] = float(masked_mean(torch.minimum(law.exp(), laws.inside.exp()).sum(dim=-1), mask))
-            agreements.append(agree)
+            guess, kept = self._target.cut_logits(own[answers]).log_softmax(dim=-1), mask[answers]
+            if step == 1:
+                # beside the loss of training: a gap between the two says that the text is too little
+                figures["loss1"] = -float((wanted * guess).sum(dim=-1).mean())
+            law = guess.exp()
+            agree = law.argmax(dim=-1) == best
+            figures[f"agree{step}"] = float(agree[kept].float().mean())
+            figures[f"alpha{step}"] = float(torch.minimum(law, inside).sum(dim=-1)[kept].mean())
+            agreements.append(torch.zeros_like(answers).masked_scatter(answers, agree))
         if bool(greedy.any()):
             figures["chain4"] = _chain_length(agreements, counted, greedy.to(states.device))
         return figures
 
     def identity(self) -> dict[str, Any]:
         shape = {"ffn_width": self.module.config.ffn_width, "cut": len(self._target.vocabulary)}
-        learnt = {"steps_ahead": self._steps_ahead, "regression": self._regression}
+        learnt = {"steps_ahead": self._steps_ahead, "ahead_after": self._ahead_after, "regression": self._regression}
         return {"kind": "eagle", **shape, **learnt, **self._records.identity()}
 
     def _passes(
@@ -95,7 +117,7 @@ class EagleTask:
         Row j of a step continues the pair (state j, token j + 1): it stands for state j + 1 and token j + 2, and
         counts when that token is the answer's. At step s it was fed its own state s - 1 rows before.
         """
-        states = self._target.states(batch.tokens)
+        states = self._target.batch_states(batch)
         embeddings = self._target.embeddings(batch.tokens[:, 1:-1])
         answer = batch.answer[:, 2:].to(states.device)
         passes: Passes = []

@@ -9,7 +9,11 @@ import torch.nn.functional as F
 
 from specdec_core.models.cut_vocabulary import CutVocabulary
 from specdec_core.models.trainable import TrainableLlama
+from specdec_labs.train.records import RecordBatch
 from specdec_labs.train.settings import matrix_products
+from specdec_labs.train.state_cache import StateCache
+
+_ROWS_AT_ONCE = 512
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -28,7 +32,10 @@ class CutLaws:
 
 
 class FrozenTarget:
-    """A target, the rows of its head that a cut vocabulary needs, and where they stand."""
+    """A target, the rows of its head that a cut vocabulary needs, and where they stand.
+
+    `cache` holds the states of records: those of a batch are then read, not worked out.
+    """
 
     def __init__(
         self,
@@ -58,11 +65,25 @@ class FrozenTarget:
                 part.to(dtype)
         self._head = self._embedding.to(dtype)
         self._cut_head = self._head[self._index]
+        self.cache: StateCache | None = None
 
     def states(self, tokens: Int[Tensor, "batch rows"]) -> Float[Tensor, "batch rows width"]:
         """The states the head reads."""
         with torch.no_grad(), matrix_products(self.precision, self.device):
             return self.module(tokens.to(self.device)).float()
+
+    def batch_states(self, batch: RecordBatch) -> Float[Tensor, "batch rows width"]:
+        """`states` of a batch of records; with a cache, as passes over the whole records gave them.
+
+        Rows behind a record's end mean nothing.
+        """
+        if self.cache is None:
+            return self.states(batch.tokens)
+        states = torch.zeros(*batch.tokens.shape, self.module.config.width)
+        for place, (record, cut) in enumerate(zip(batch.records, batch.cuts)):
+            rows = self.cache.read(record)[cut:]
+            states[place, : rows.shape[0]] = rows
+        return states.to(self.device)
 
     def embeddings(self, tokens: Int[Tensor, "batch rows"]) -> Float[Tensor, "batch rows width"]:
         """The embeddings of the tokens."""
@@ -74,11 +95,19 @@ class FrozenTarget:
 
     def laws(self, states: Float[Tensor, "*rows width"]) -> CutLaws:
         """The law behind every state, exactly: the whole head is read once for the normaliser."""
+        rows = states.flatten(0, -2) if states.ndim > 1 else states[None]
+        # the whole vocabulary of thousands of rows would be gigabytes
+        parts = [self._laws(part) for part in rows.split(_ROWS_AT_ONCE)]
+        inside, renormalised, argmax = (torch.cat(found) for found in zip(*parts))
+        leading = states.shape[:-1]
+        return CutLaws(inside.view(*leading, -1), renormalised.view(*leading, -1), argmax.view(leading))
+
+    def _laws(self, states: Float[Tensor, "rows width"]) -> tuple[Tensor, Tensor, Tensor]:
         with torch.no_grad():
             logits = F.linear(states.to(self._head.dtype), self._head).float()
             cut = logits[..., self._index]
             inside = cut - logits.logsumexp(dim=-1, keepdim=True)
-            return CutLaws(inside, cut.log_softmax(dim=-1), self._inverse[logits.argmax(dim=-1)])
+            return inside, cut.log_softmax(dim=-1), self._inverse[logits.argmax(dim=-1)]
 
     def renormalised(self, states: Float[Tensor, "*rows width"]) -> Float[Tensor, "*rows cut"]:
         """`laws(states).renormalised` alone, which needs the cut's rows of the head only."""

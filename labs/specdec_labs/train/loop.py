@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from specdec_labs.data.generate import check_same
-from specdec_labs.train.checkpoint import Checkpoint, load_checkpoint
+from specdec_labs.train.checkpoint import Checkpoint, load_checkpoint, run_hash
 from specdec_labs.train.settings import TrainSettings, matrix_products
 
 
@@ -49,11 +49,12 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """A run's curve: the loss of every step, and the evaluations with their steps."""
+    """A run's curve: the loss of every step, and the evaluations with their steps; `trained` is what on what."""
 
     curve: list[float]
     evaluations: list[dict[str, Any]]
     seconds: float
+    trained: dict[str, Any]
 
 
 def train(
@@ -62,20 +63,25 @@ def train(
     folder: Path,
     *,
     stop_after: int | None = None,
+    begin_with: Path | None = None,
     progress: Callable[[Progress], None] = lambda line: None,
 ) -> Outcome:
     """Trains from the checkpoint in `folder`, or from the start, to the last step of `settings`.
 
     Ctrl-C saves and raises `KeyboardInterrupt`; after a kill at most `save_every` steps are done again. Either way
-    the curve is the one of an unbroken run. `stop_after` ends this call after so many steps.
+    the curve is the one of an unbroken run. `stop_after` ends this call after so many steps. `begin_with` is the folder
+    of an earlier run whose weights the first step starts from, with a fresh optimiser.
 
     Raises:
-        ValueError: the folder holds a run of another task or other settings; they are named.
+        ValueError: the folder holds a run of another task or other settings, or began with other weights; they are
+            named. Or `begin_with` holds no run, or one of another model.
     """
     folder.mkdir(parents=True, exist_ok=True)
     description = {"task": task.identity(), "settings": asdict(settings)}
+    if begin_with is not None:
+        description["task"]["began_with"] = run_hash(begin_with)
     run = _Run(task, settings, folder, description)
-    run.resume()
+    run.resume(begin_with)
     start, first = time.perf_counter(), run.step
     last = settings.steps if stop_after is None else min(settings.steps, first + stop_after)
     try:
@@ -85,7 +91,7 @@ def train(
             progress(Progress(run.step, settings.steps, loss, pace * (settings.steps - run.step), evaluation))
     finally:
         run.save()
-    return Outcome(run.curve, run.evaluations, time.perf_counter() - start)
+    return Outcome(run.curve, run.evaluations, time.perf_counter() - start, description["task"])
 
 
 class _Run:
@@ -109,9 +115,12 @@ class _Run:
             betas=(0.9, settings.beta2),
         )
 
-    def resume(self) -> None:
+    def resume(self, begin_with: Path | None) -> None:
         found = load_checkpoint(self.folder)
         if found is None:
+            earlier = None if begin_with is None else load_checkpoint(begin_with)
+            if earlier is not None:
+                earlier.copy_weights(self.task.module)
             return
         check_same(self.folder, found.description["task"], self.description["task"])
         check_same(self.folder, found.description["settings"], self.description["settings"])

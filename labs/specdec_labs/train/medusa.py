@@ -1,6 +1,5 @@
 """The task of Medusa heads: tokens further ahead, from the state of the present one."""
 
-from collections.abc import Iterator
 from typing import Any
 
 from jaxtyping import Float, Int
@@ -22,6 +21,7 @@ class MedusaTask:
 
     def __init__(self, heads: int, target: FrozenTarget, records: Records, settings: TrainSettings) -> None:
         self.module = MedusaHeads(heads, target.module.config.width).to(target.device)
+        self._measured: Tensor | None = None
         self._heads, self._target, self._records, self._settings = heads, target, records, settings
 
     def loss(self, step: int) -> Tensor:
@@ -29,23 +29,31 @@ class MedusaTask:
         batch = record_batch(
             self._records.train, seed=settings.seed, step=step, batch=settings.batch, length=settings.length
         )
+        states, pairs = self._pairs(batch)
+        # heads guess the same tokens from different rows: each law is worked out once
+        rows, place = torch.cat([row for _, row in pairs]).unique(return_inverse=True)
+        wanted = self._target.renormalised(states[rows]).exp()
         total, weights = torch.zeros((), device=self._target.device), 0.0
-        for head, (guessed, state) in enumerate(self._pairs(batch)):
-            wanted = self._target.renormalised(state)
+        for head, ((guessed, _), at) in enumerate(zip(pairs, place.split([len(row) for _, row in pairs]))):
+            if not len(at):
+                continue
             guess = self._target.cut_logits(guessed).log_softmax(dim=-1)
             weight = _DECAY**head
-            total = total - weight * (wanted.exp() * guess).sum(dim=-1).mean()
+            total = total - weight * (wanted[at] * guess).sum(dim=-1).mean()
             weights += weight
-        return total / weights
+        return total / max(weights, 1.0)
 
     def evaluate(self) -> dict[str, float]:
         """For each head (counted from 1) how often the target's most probable token is among its first 1, 3, 10."""
         batch = padded(self._records.held_out[:_MEASURED], self._settings.length)
         figures = {}
-        for head, (guessed, state) in enumerate(self._pairs(batch), start=1):
-            wanted = self._target.laws(state).argmax
+        states, pairs = self._pairs(batch)
+        rows, place = torch.cat([row for _, row in pairs]).unique(return_inverse=True)
+        if self._measured is None:
+            self._measured = self._target.laws(states[rows]).argmax
+        for head, ((guessed, _), at) in enumerate(zip(pairs, place.split([len(row) for _, row in pairs])), start=1):
             best = self._target.cut_logits(guessed).topk(max(_RANKS), dim=-1).indices
-            hits = best == wanted[:, None]
+            hits = best == self._measured[at][:, None]
             figures |= {f"head{head}_top{rank}": float(hits[:, :rank].any(dim=-1).float().mean()) for rank in _RANKS}
         return figures
 
@@ -53,13 +61,17 @@ class MedusaTask:
         vocabulary = {"cut": len(self._target.vocabulary)}
         return {"kind": "medusa", "heads": self._heads, **vocabulary, **self._records.identity()}
 
-    def _pairs(self, batch: RecordBatch) -> Iterator[tuple[Float[Tensor, "rows width"], Float[Tensor, "rows width"]]]:
-        """For each head: its states, and the target's states of the tokens just before those it guesses."""
-        states = self._target.states(batch.tokens)
-        guessed = self.module(states)
+    def _pairs(self, batch: RecordBatch) -> tuple[Float[Tensor, "all_rows width"], list[tuple[Tensor, Tensor]]]:
+        """The target's states, and for each head what it makes and which of those states it is to speak for.
+
+        Head k reads row t and speaks for row t + 1 + k: the one just before the token it guesses.
+        """
+        states = self._target.batch_states(batch)
+        made, pairs, length = self.module(states), [], states.shape[1]
         for head, labels in enumerate(batch_labels(batch, self._heads)):
             sequence, row = torch.nonzero(labels.to(states.device) != IGNORED, as_tuple=True)
-            yield guessed[head][sequence, row], states[sequence, row + 1 + head]
+            pairs.append((made[head][sequence, row], sequence * length + row + 1 + head))
+        return states.flatten(0, 1), pairs
 
 
 def batch_labels(batch: RecordBatch, heads: int) -> Int[Tensor, "heads batch rows"]:

@@ -2,14 +2,14 @@
 
 from typing import Any
 
-from jaxtyping import Bool
+from jaxtyping import Float
 import torch
 from torch import Tensor
 import torch.nn.functional as F
 
 from specdec_core.models.llama import LlamaConfig
 from specdec_core.models.trainable import TrainableLlama
-from specdec_labs.train.distillation import acceptance_figures, loss_named, masked_mean
+from specdec_labs.train.distillation import acceptance_figures, loss_named
 from specdec_labs.train.frozen_target import FrozenTarget
 from specdec_labs.train.records import RecordBatch, Records, padded, record_batch
 from specdec_labs.train.settings import TrainSettings
@@ -53,18 +53,18 @@ class RecordDraftTask:
         batch = record_batch(
             self._records.train, seed=settings.seed, step=step, batch=settings.batch, length=settings.length
         )
-        wanted = self._target.renormalised(self._target.states(batch.tokens)[:, :-1])
-        return masked_mean(self._loss(wanted, self._law(batch)), _counted(batch).to(wanted.device))
+        states, draft = self._answers(batch)
+        return self._loss(self._target.renormalised(states), draft).mean()
 
     def evaluate(self) -> dict[str, float]:
         """Acceptance on held-out answers at temperature 1 and 0, with proposals over the cut."""
         batch = padded(self._records.held_out[:_MEASURED], self._settings.length)
-        laws = self._target.laws(self._target.states(batch.tokens)[:, :-1])
-        draft, mask = self._law(batch), _counted(batch).to(self._target.device)
-        figures = acceptance_figures(laws.inside, draft, mask)
+        states, draft = self._answers(batch)
+        laws = self._target.laws(states)
+        figures = acceptance_figures(laws.inside, draft)
         # the target's most probable token may lie outside the cut, where nothing is proposed
         agree = (laws.argmax == draft.argmax(dim=-1)).float()
-        return {**figures, "greedy_alpha": float(masked_mean(agree, mask))}
+        return {**figures, "greedy_alpha": float(agree.mean())}
 
     def identity(self) -> dict[str, Any]:
         config = self.module.config
@@ -72,15 +72,12 @@ class RecordDraftTask:
         vocabulary = {"cut": len(self._target.vocabulary)}
         return {"kind": "draft", **shape, **vocabulary, "loss": self._loss_name, **self._records.identity()}
 
-    def _law(self, batch: RecordBatch) -> Tensor:
-        """Log-probabilities over the cut after every token but the last."""
-        states = self.module(batch.tokens[:, :-1].to(self._target.device))
-        return F.linear(states, self.module.model.embed_tokens.weight[self._index]).float().log_softmax(dim=-1)
-
-
-def _counted(batch: RecordBatch) -> Bool[Tensor, "batch rows"]:
-    """Rows whose next token is the answer's."""
-    return batch.answer[:, 1:]
+    def _answers(self, batch: RecordBatch) -> tuple[Float[Tensor, "rows width"], Float[Tensor, "rows cut"]]:
+        """Of every row whose next token is the answer's: the target's state, and the draft's log-probabilities."""
+        counted = batch.answer[:, 1:].to(self._target.device)
+        states = self.module(batch.tokens[:, :-1].to(self._target.device))[counted]
+        logits = F.linear(states, self.module.model.embed_tokens.weight[self._index]).float()
+        return self._target.batch_states(batch)[:, :-1][counted], logits.log_softmax(dim=-1)
 
 
 def reduced(embedding: Tensor, width: int) -> Tensor:

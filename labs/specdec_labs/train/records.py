@@ -23,10 +23,15 @@ _HELD_OUT_EVERY = 20
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RecordBatch:
-    """Sequences padded with zeros on the right; `answer[b, t]` is True where token t of sequence b is the answer's."""
+    """Sequences padded with zeros on the right; `answer[b, t]` is True where token t of sequence b is the answer's.
+
+    `records` are what they were taken from; of record b the first `cuts[b]` tokens were left out.
+    """
 
     tokens: Int[Tensor, "batch rows"]
     answer: Bool[Tensor, "batch rows"]
+    records: tuple[Record, ...]
+    cuts: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -98,9 +103,9 @@ def padded(records: Sequence[Record], length: int) -> RecordBatch:
         torch.zeros(len(records), rows, dtype=torch.long),
         torch.zeros(len(records), rows, dtype=torch.bool),
     )
-    for place, record in enumerate(records):
-        cut = max(0, len(record.tokens) - rows)
+    cuts = tuple(max(0, len(record.tokens) - rows) for record in records)
+    for place, (record, cut) in enumerate(zip(records, cuts)):
         kept = record.tokens[cut:]
         tokens[place, : len(kept)] = torch.tensor(kept)
         answer[place, max(0, record.prompt_length - cut) : len(kept)] = True
-    return RecordBatch(tokens, answer)
+    return RecordBatch(tokens, answer, tuple(records), cuts)

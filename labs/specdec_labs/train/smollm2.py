@@ -1,5 +1,6 @@
 """SmolLM2 as the teacher: its text, its vocabulary, its weights."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from specdec_core.models.tokenizer import GGUFTokenizer
 from specdec_core.models.trainable import trainable_from
 from specdec_labs.train.frozen_target import FrozenTarget
 from specdec_labs.train.records import Records, load_records
+from specdec_labs.train.state_cache import StateCache
 
 CUT = 8192
 
@@ -28,9 +30,17 @@ class Teacher:
 
 
 def smollm2_teacher(
-    folder: Path, *, count: int | None, cut: int = CUT, device: torch.device | str = "cpu", precision: str = "float32"
+    folder: Path,
+    *,
+    count: int | None,
+    cut: int = CUT,
+    device: torch.device | str = "cpu",
+    precision: str = "float32",
+    progress: Callable[[int, int], None] = lambda done, missing: None,
 ) -> Teacher:
     """SmolLM2 with the first `count` records in `folder`; the cut holds the ids they use most.
+
+    The target's states of these records are worked out where `folder` does not have them yet: `progress` is told.
 
     Raises:
         ValueError: the wheel is not installed or damaged, or as `load_records`.
@@ -49,4 +59,9 @@ def smollm2_teacher(
         always=tokenizer.eos_ids,
     )
     target = FrozenTarget(trainable_from(model), vocabulary, device=device, precision=precision)
+    cache = StateCache(
+        folder / f"states-{precision}", target_sha256=SMOLLM2_SHA256, width=model.config.width, precision=precision
+    )
+    cache.fill((*records.train, *records.held_out), target.states, progress)
+    target.cache = cache
     return Teacher(target, records, model.config)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from specdec_labs.widgets.needs import require
+from specdec_labs.widgets.predictions import note_prediction
 
 
 @dataclass(slots=True)
@@ -44,14 +45,18 @@ class Prediction:
         if not self.is_revealed:
             self.answers.append(option)
 
+    @property
+    def truth(self) -> str | None:
+        """The range that holds the measured value; None before it is in."""
+        return None if self.measured is None else self.options[bisect_right(self.edges, self.measured)]
+
     def verdict(self) -> str:
         """What to say now: pick one, wait for the measurement, or prediction beside measurement."""
         if self.answer is None:
             return "Pick one." if self.measured is None else "Pick one: the measured value is in and waits for you."
         if self.measured is None:
             return f"Recorded: {self.answer}. Run on to measure."
-        truth = self.options[bisect_right(self.edges, self.measured)]
-        close = "That is it." if truth == self.answer else f"The range was {truth}."
+        close = "That is it." if self.truth == self.answer else f"The range was {self.truth}."
         return f"You said {self.answer}. Measured: {self.measured:.2f}. {close}"
 
 
@@ -69,6 +74,7 @@ class PredictionCard:
         self.prediction = Prediction(question, tuple(options), tuple(edges))
         self.choice = ToggleButtons(options=list(options), value=None)
         self.message = Label(self.prediction.verdict())
+        self._is_noted = False
         self.choice.observe(self._chosen, names="value")
         self.box = VBox([HTML(f"<b>{question}</b>"), self.choice, self.message])
 
@@ -85,6 +91,15 @@ class PredictionCard:
     def _refresh(self) -> None:
         self.message.value = self.prediction.verdict()
         self.choice.disabled = self.prediction.is_revealed
+        if self.prediction.is_revealed and not self._is_noted:
+            self._is_noted = True
+            _note(self.prediction)
 
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:
         return self.box._repr_mimebundle_(**kwargs)
+
+
+def _note(prediction: Prediction) -> None:
+    assert prediction.answer is not None and prediction.measured is not None
+    right = prediction.truth == prediction.answer
+    note_prediction(prediction.question, prediction.answer, prediction.measured, right)

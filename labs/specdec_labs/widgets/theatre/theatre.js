@@ -134,7 +134,7 @@ function chart(bars, name, mark) {
   return table;
 }
 
-function coinGauge(coin) {
+function coinGauge(coin, isTree) {
   const box = element("div", "sd-coin");
   const ratio = coin.ratio;
   box.setAttribute("role", "img");
@@ -151,7 +151,7 @@ function coinGauge(coin) {
   scale.append(element("span", "", "0"), element("span", "", "1"));
   const caption = element("div", "sd-caption");
   caption.append(
-    element("span", "sd-zone-key"), ` accept when u < min(1, p/q) = ${shortNumber(ratio)}`,
+    element("span", "sd-zone-key"), ` accept when u < ${isTree ? "" : "min(1, p/q) = "}${shortNumber(ratio)}`,
     element("span", "sd-needle-key"), ` u = ${shortNumber(coin.u)}`,
   );
   box.append(track, scale, caption);
@@ -166,19 +166,30 @@ function draftStrip(step, name) {
   step.drafts.forEach(([token, state], index) => {
     const node = chip(name(token), state, `draft ${index + 1}: ${state}, id ${token}`);
     if (index === judging) node.classList.add("sd-now");
+    if (step.tree) placeInTree(node, step.tree[index]);
     strip.append(node);
   });
+  strip.classList.toggle("sd-tree", step.tree !== null);
   return strip;
+}
+
+// Columns are depths, rows are lanes: a first child stands right of its parent, later ones branch off below.
+function placeInTree(node, [depth, lane, isFirst]) {
+  node.style.gridColumn = depth + 1;
+  node.style.gridRow = lane + 1;
+  node.prepend(element("span", "sd-branch", isFirst ? "─" : "└"));
 }
 
 function stage(step, name) {
   const box = element("div", "sd-stage");
   box.append(draftStrip(step, name));
-  if (step.coin && step.coin.ratio !== null) box.append(coinGauge(step.coin));
+  if (step.coin && step.coin.ratio !== null) box.append(coinGauge(step.coin, step.tree !== null));
   const state = step.kind === "judge" ? step.drafts[step.draft][1] : step.kind;
   if (step.bars) box.append(chart(step.bars, name, state));
   else if (step.kind === "judge" || step.round === null) box.append(element("div"));
-  else if (step.kind !== "round" && step.kind !== "stopped") {
+  else if (step.tree && step.kind === "recovered") {
+    box.append(element("p", "sd-caption", "The law left after several refusals is not recorded."));
+  } else if (step.kind !== "round" && step.kind !== "stopped") {
     box.append(element("p", "sd-caption", "The probabilities of this slot were not recorded."));
   }
   return box;

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from specdec_core.trace import Round, SlotTop, Trace
-from specdec_labs.widgets.theatre import bars, words
+from specdec_labs.widgets.theatre import bars, tree_rounds, words
 from specdec_labs.widgets.theatre.numbers import rounded
 
 ORIGINS = ("prompt", "prefill", "plain", "accepted", "recovered", "bonus")
@@ -16,16 +16,17 @@ Step = dict[str, Any]
 
 
 def view_model(trace: Trace) -> dict[str, Any]:
-    """Steps, tokens with their origin and totals of a chain trace, ready for `json.dumps`.
+    """Steps, tokens with their origin and totals of a trace, ready for `json.dumps`.
 
     `steps[i]` has: kind (start, prefill, round, judge, recovered, bonus, plain, stopped, end); round (counted
     from 1, None outside); label; say (the sentence); shown (generated tokens on the page by then); drafts (each
-    drafted token and its state); draft (the one being judged); token (what the step added without a draft);
-    bars; coin (p, q, ratio, u, accepted); counters (finished rounds only). `tokens` lists what was generated as
-    [id, origin, round]; `texts` maps ids to printable strings.
+    drafted token and its state); tree (None for a chain, else [depth, lane, is first child] of each drafted token);
+    draft (the one being judged); token (what the step added without a draft); bars; coin (p, q, ratio, u, accepted);
+    counters (finished rounds only). `tokens` lists what was generated as [id, origin, round]; `texts` maps ids to
+    printable strings.
 
     Raises:
-        ValueError: a round drafted a tree, or its record contradicts itself.
+        ValueError: the record of a round contradicts itself.
     """
     for round_ in trace.rounds:
         _check(round_)
@@ -112,6 +113,9 @@ class _Story:
         yield self._step("end", "End", words.finished(len(trace.emitted), trace.finish_reason))
 
     def _round(self, round_: Round) -> Iterator[Step]:
+        if not tree_rounds.is_chain(round_):
+            yield from self._tree_round(round_)
+            return
         count = len(round_.draft_tokens)
         if count:
             label = f"Round {round_.index + 1}: the draft"
@@ -126,6 +130,21 @@ class _Story:
         self.shown += round_.next_token is not None
         self.counters.add(round_)
         yield self._last(round_)
+
+    def _tree_round(self, round_: Round) -> Iterator[Step]:
+        """The same steps, one for every judged node, in the order the rule judges them."""
+        layout = [list(place) for place in tree_rounds.layout(round_)]
+        rule = str(self.trace.settings.get("rule", ""))
+        label = f"Round {round_.index + 1}: "
+        for told in tree_rounds.told(round_, rule, self.name):
+            self.shown += told.emits
+            if told.ends_round:
+                self.counters.add(round_)
+            step = self._step(told.kind, label + told.label, told.say, round_)
+            yield {**step, "tree": layout, "drafts": told.states, "draft": told.node, "token": told.token} | {
+                "bars": told.bars,
+                "coin": told.coin,
+            }
 
     def _last(self, round_: Round) -> Step:
         kind, token = round_.kind, round_.next_token
@@ -160,6 +179,7 @@ class _Story:
             "say": say,
             "shown": self.shown,
             "drafts": [] if round_ is None else _draft_states(round_, judged),
+            "tree": None,
             "draft": None,
             "token": None,
             "bars": None,
@@ -170,8 +190,6 @@ class _Story:
 
 def _check(round_: Round) -> None:
     count = len(round_.draft_tokens)
-    if round_.draft_parents != tuple(range(-1, count - 1)):
-        raise ValueError(f"round {round_.index} drafted a tree; the theatre reads chains (parents -1, 0, 1, ...)")
     if not round_.num_accepted <= round_.num_tested <= count:
         raise ValueError(
             f"round {round_.index} has {round_.num_accepted} accepted and {round_.num_tested} tested of {count} "

@@ -79,7 +79,7 @@ def _comparison(uniform: float, p: float, q: float, deterministic: bool) -> str:
 
 def recovered(round_: Round, name: Name) -> str:
     """Where the token after a refusal comes from."""
-    token, refused = name(_next(round_)), round_.num_accepted
+    token, refused = name(next_token(round_)), round_.num_accepted
     if is_greedy(round_, refused):
         return f"{token} takes its place: the target's own first choice."
     law = "p without the refused token" if round_.draft_probs is None else "the residual max(p − q, 0)"
@@ -92,12 +92,12 @@ def bonus(round_: Round, name: Name) -> str:
     """Why there is one more token when nothing was refused."""
     count = len(round_.draft_tokens)
     kept = {1: "The draft was", 2: "Both drafts were"}.get(count, f"All {count} drafts were")
-    return f"{kept} kept, and the same pass already holds the next law p: {name(_next(round_))} comes on top."
+    return f"{kept} kept, and the same pass already holds the next law p: {name(next_token(round_))} comes on top."
 
 
 def plain(round_: Round, name: Name) -> str:
     """A round without drafts."""
-    return f"{name(_next(round_))} comes from p: one pass, one token."
+    return f"{name(next_token(round_))} comes from p: one pass, one token."
 
 
 def stopped(round_: Round, name: Name) -> str:
@@ -112,7 +112,8 @@ def finished(generated: int, reason: FinishReason | None) -> str:
     return f"{_FINISH[reason]}: {counted(generated, 'token')} generated."
 
 
-def _next(round_: Round) -> int:
+def next_token(round_: Round) -> int:
+    """The round's last token. ValueError for a record without one that should have it."""
     if round_.next_token is None:
         raise ValueError(
             f"round {round_.index} is {round_.kind!r} but has no next_token; only a 'stopped' round has none"

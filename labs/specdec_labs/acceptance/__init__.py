@@ -1,0 +1,1 @@
+"""Acceptance of every drafter, measured on texts the target wrote once."""

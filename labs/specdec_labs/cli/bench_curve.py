@@ -1,0 +1,173 @@
+"""`specdec bench curve`: what a pass of target and draft costs by rows and context, and what drafting costs."""
+
+from collections.abc import Mapping, Sequence
+import csv
+from dataclasses import dataclass, field
+import io
+from pathlib import Path
+from typing import Any
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from specdec_core.cost_curve import CONTEXTS, ROWS, CostCurve
+from specdec_core.models.pairs import Pair
+from specdec_core.models.protocol import LanguageModel
+from specdec_core.whole_file import write_whole
+from specdec_labs.bench.drafters import Factory, check_drafter_name, default_drafters, drafter_factory
+from specdec_labs.bench.drafting import DraftingCost, drafting_costs
+from specdec_labs.bench.grid import MIXED, pair_prompts
+from specdec_labs.cli.bench_speedup_tables import curve_table
+from specdec_labs.cli.json_file import write_json
+from specdec_labs.cli.setting_up import check_at_least_one, check_output, choose_pair, open_pair, use_threads
+
+_PROMPTS = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BenchCurveOptions:
+    """The options of `specdec bench curve`, as its help describes them."""
+
+    pair: str | None = None
+    drafter: list[str] = field(default_factory=list)
+    rows: list[int] = field(default_factory=list)
+    context: list[int] = field(default_factory=list)
+    gamma: list[int] = field(default_factory=list)
+    tokens: int = 24
+    repeats: int = 7
+    device: str = "auto"
+    dtype: str = "auto"
+    threads: int | None = None
+    json: Path | None = None
+    csv: Path | None = None
+    html: Path | None = None
+
+
+def run_bench_curve(options: BenchCurveOptions, console: Console) -> int:
+    """0 after the curves and prices are shown and the files written.
+
+    Raises:
+        ValueError: options that cannot be used.
+    """
+    _check(options)
+    name = choose_pair(options.pair, console)
+    use_threads(options.threads)
+    pair = open_pair(name, options.device, options.dtype, console)
+    names = tuple(dict.fromkeys(options.drafter)) or default_drafters(pair)
+    factories = {each: drafter_factory(each, pair) for each in names}
+    gammas = sorted(set(options.gamma)) or [1, 2, 4, 8]
+    rows = sorted({*(options.rows or ROWS), 1, *(gamma + 1 for gamma in gammas)})
+    contexts = sorted(set(options.context or CONTEXTS))
+    curves = [
+        _measured(label, model, rows, contexts, options.repeats, console) for label, model in _models(pair, factories)
+    ]
+    with console.status("drafting and host costs"):
+        prompts = pair_prompts(pair, MIXED, options.tokens)[:_PROMPTS]
+        costs = drafting_costs(pair.target, factories, gammas, prompts, curves[0], tokens=options.tokens)
+    for curve in curves:
+        console.print(curve_table(curve))
+    console.print(_costs(costs))
+    console.print(_machine(curves[0]), style="dim")
+    _write(options, pair, curves, costs, console)
+    return 0
+
+
+def _check(options: BenchCurveOptions) -> None:
+    for path in (options.json, options.csv, options.html):
+        check_output(path)
+    for label in ("threads", "repeats"):
+        check_at_least_one(label, getattr(options, label))
+    for label in ("rows", "gamma"):
+        for value in getattr(options, label):
+            check_at_least_one(label, value)
+    for name in options.drafter:
+        check_drafter_name(name)
+
+
+def _models(pair: Pair, factories: Mapping[str, Factory]) -> list[tuple[str, LanguageModel]]:
+    """The target and the models of those drafters that run one."""
+    found: list[tuple[str, LanguageModel]] = [(f"{pair.name}: target", pair.target)]
+    for name, factory in factories.items():
+        model = getattr(factory(), "model", None)
+        if model is not None:
+            found.append((f"{pair.name}: {name}", model))
+    return found
+
+
+def _measured(
+    label: str, model: LanguageModel, rows: Sequence[int], contexts: Sequence[int], repeats: int, console: Console
+) -> CostCurve:
+    with console.status("") as status:
+        return CostCurve.measure(
+            model,
+            rows,
+            contexts,
+            repeats=repeats,
+            name=label,
+            progress=lambda done, of: status.update(f"{label}: sweep {done} of {of}"),
+        )
+
+
+def _costs(costs: Sequence[DraftingCost]) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    headings = ("K", "full rounds", "drafting ms", "verify ms", "host ms", "plain step ms", "tokens needed")
+    table.add_column("drafter")
+    for heading in headings:
+        table.add_column(heading, justify="right")
+    for cost in costs:
+        times = (cost.draft_s, cost.verify_s, cost.host_s, cost.plain_s)
+        table.add_row(
+            cost.drafter,
+            str(cost.gamma),
+            str(cost.rounds) if cost.rounds else "none",
+            *(f"{1e3 * seconds:.2f}" for seconds in times),
+            f"{cost.needed:.2f}",
+        )
+    table.caption = "tokens needed: a round that emits fewer is slower than plain decoding"
+    return table
+
+
+def _machine(curve: CostCurve) -> str:
+    facts = curve.hardware
+    return (
+        f"{facts['threads']} thread(s) on {facts['processor']}, {facts['cores']} cores, {facts['dtype']}, "
+        f"torch {facts['torch']}, {facts['date']}; order changed from repeat to repeat"
+    )
+
+
+def _write(
+    options: BenchCurveOptions, pair: Pair, curves: Sequence[CostCurve], costs: Sequence[DraftingCost], console: Console
+) -> None:
+    if options.json is not None:
+        write_json(options.json, curve_data(pair.name, curves, costs))
+    if options.csv is not None:
+        write_whole(options.csv, curve_csv(curves))
+    if options.html is not None:
+        from specdec_labs.plots.cost_curve import curves_html
+
+        write_whole(options.html, curves_html(curves))
+    for path in (options.json, options.csv, options.html):
+        if path is not None:
+            console.print(f"written to {path}", style="dim")
+
+
+def curve_data(pair: str, curves: Sequence[CostCurve], costs: Sequence[DraftingCost]) -> dict[str, Any]:
+    """Plain data: the curves (`CostCurve.from_dict` reads each) and the prices of drafting."""
+    return {
+        "pair": pair,
+        "curves": [curve.to_dict() for curve in curves],
+        "drafting": [cost.to_dict() for cost in costs],
+    }
+
+
+def curve_csv(curves: Sequence[CostCurve]) -> str:
+    """One line a model, context and number of rows."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(("model", "kind", "context", "rows", "min_s", "median_s"))
+    for curve in curves:
+        for held, least, middle in zip(curve.contexts, curve.min_s, curve.median_s):
+            for rows, low, mid in zip(curve.rows, least, middle):
+                writer.writerow((curve.model, curve.kind, held, rows, low, mid))
+    return text.getvalue()

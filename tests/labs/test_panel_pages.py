@@ -1,0 +1,296 @@
+"""The panels' scripts in a real browser page, with their own view models as the kernel."""
+
+from collections.abc import Callable, Iterator
+import json
+from typing import Any
+
+import pytest
+
+from specdec_core.draft import DraftTree
+from specdec_labs.grade.records import Progress, TaskProgress
+from specdec_labs.grade.tasks import TASKS
+from specdec_labs.widgets.coin.live import CoinEditor
+from specdec_labs.widgets.passport import passport_csv
+from specdec_labs.widgets.passport import view_model as passport_view
+from specdec_labs.widgets.passport.live import Passport
+from specdec_labs.widgets.roofline.live import RooflineExplorer
+from specdec_labs.widgets.speedup import SEED_POINTS
+from specdec_labs.widgets.speedup.live import SpeedupExplorer
+from specdec_labs.widgets.tree import frame_of
+from specdec_labs.widgets.tree import view_model as tree_model
+from specdec_labs.widgets.tree.live import TreeView
+
+pytestmark = pytest.mark.browser
+
+FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
+HOSTILE = "<img src=x onerror='window.broken=1'>"
+PAGE = """<!doctype html><meta charset="utf-8"><style>STYLE</style>
+<body><div id="host"></div><script type="module" src="boot.js"></script>"""
+BOOT = """import * as module from "./widget.js";
+const state = STATE, listeners = {}, sent = [];
+const tell = (name) => (listeners[`change:${name}`] ?? []).forEach((listener) => listener());
+const model = {
+  get: (name) => state[name],
+  set: (name, value) => {
+    if (state[name] === value) return;
+    state[name] = value;
+    tell(name);
+    if (name !== "settings") return;
+    kernel(JSON.stringify(value)).then((view) => { state.view = JSON.parse(view); tell("view"); });
+  },
+  save_changes: () => {},
+  send: (content) => sent.push(content),
+  on: (name, listener) => { (listeners[name] ??= []).push(listener); },
+  off: (name, listener) => { listeners[name] = (listeners[name] ?? []).filter((entry) => entry !== listener); },
+};
+const stop = module.default.render({ model, el: document.getElementById("host") });
+Object.assign(window, { state, sent, listeners, module, stop });
+"""
+TREE = DraftTree((10, 11, 12, 13, 14), (-1, -1, 0, 1, 3))
+
+
+def states() -> dict[str, tuple[type, dict[str, Any]]]:
+    """Each widget class with the state its page starts from."""
+    coin = {"names": ["cat", "dog", "bee"], "p": ["3", "2", "1"], "q": ["1", "1", "3"], "drafted": 2, "u": 0.9}
+    speed = {"points": [*SEED_POINTS, {"label": "mine", "alpha": 0.5, "gamma": 3, "speedup": 1.2}]}
+    done = tuple(
+        TaskProgress(task, task.points * (place == 0), "2026-11-29" * (place == 0), place % 3, False)
+        for place, task in enumerate(TASKS.values())
+    )
+    book = passport_view(Progress(done))
+    return {
+        "coin": (CoinEditor, {"settings": coin, "view": CoinEditor.view_of(coin)}),
+        "speedup": (SpeedupExplorer, {"settings": speed, "view": SpeedupExplorer.view_of(speed)}),
+        "roofline": (RooflineExplorer, {"settings": {}, "view": RooflineExplorer.view_of({})}),
+        "tree": (
+            TreeView,
+            {
+                "view": tree_model([frame_of(TREE, prefix=7, path=(1, 3), label=f"tree {i}") for i in range(2)]),
+                "frame": 0,
+                "selected": -1,
+            },
+        ),
+        "passport": (Passport, {"view": book, "csv": passport_csv(book)}),
+    }
+
+
+@pytest.fixture(scope="module")
+def browser(browser_path: str) -> Iterator[Any]:
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=browser_path, args=FLAGS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def show(browser: Any) -> Iterator[Callable[..., Any]]:
+    """Opens the page of a widget; the page must end without script errors."""
+    pages, complaints = [], []
+
+    def open_page(name: str, changes: dict[str, Any] | None = None, address: str = "", **options: Any) -> Any:
+        kind, state = states()[name]
+        page = browser.new_page(**options)
+        pages.append(page)
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.expose_function("kernel", lambda text: answer(kind, state["view"], text))
+        page.route("**/*", lambda route: serve(route, kind, {**state, **(changes or {})}))
+        page.goto(f"http://panel.test/{address}")
+        page.wait_for_selector(".sd-panel")
+        return page
+
+    yield open_page
+    for page in pages:
+        page.close()
+    assert complaints == []
+
+
+def answer(kind: Any, view: dict[str, Any], text: str) -> str:
+    try:
+        return json.dumps(kind.view_of(json.loads(text)))
+    except ValueError as error:
+        return json.dumps({**view, "problem": str(error)})
+
+
+def serve(route: Any, kind: Any, state: dict[str, Any]) -> None:
+    name = route.request.url.split("#")[0].rsplit("/", 1)[1]
+    bodies = {
+        "": (PAGE.replace("STYLE", kind._css), "text/html"),
+        "widget.js": (kind._esm, "text/javascript"),
+        "boot.js": (BOOT.replace("STATE", json.dumps(state).replace("<", "\\u003c")), "text/javascript"),
+    }
+    if name in bodies:
+        body, content_type = bodies[name]
+        route.fulfill(body=body, content_type=content_type)
+    else:
+        route.fulfill(status=404, body="")
+
+
+def test_the_coin_editor_by_keyboard_and_pointer(show: Callable[..., Any]) -> None:
+    page = show("coin")
+    page.focus("input[aria-label=u]")
+    page.keyboard.press("Home")
+    page.wait_for_function("state.view.decision.accepted")
+    assert "bee is kept (u = 0.000 < 5/18)" in page.inner_text(".sd-say")
+    area = page.locator(".sd-gauge").bounding_box()
+    page.mouse.move(area["x"] + 5, area["y"] + 5)
+    page.mouse.down()
+    page.mouse.move(area["x"] + 0.9 * area["width"], area["y"] + 5, steps=4)
+    page.mouse.up()
+    page.wait_for_function("!state.view.decision.accepted")
+    assert page.evaluate("state.settings.u") == pytest.approx(0.9, abs=0.02)
+
+
+def test_the_coin_editor_shows_a_mistake_and_mends_bad_input(show: Callable[..., Any]) -> None:
+    page = show("coin")
+    assert "✓ The output law is p" in page.inner_text(".sd-verdict")
+    page.select_option("select[aria-label=code]", "recovery_from_target")
+    page.wait_for_selector(".sd-verdict.sd-wrong")
+    assert "1/12" in page.inner_text(".sd-verdict")
+    page.click("button[aria-label='draw 100 rounds']")
+    page.wait_for_selector(".sd-samples svg")
+    assert "100 rounds: cat" in page.inner_text(".sd-counts") and page.locator(".sd-samples svg").count() == 2
+    entry = page.locator("input[aria-label='p of cat']")
+    entry.fill("1/x")
+    entry.press("Enter")
+    page.wait_for_selector(".sd-problem:visible")
+    entry.fill("1/3")
+    entry.press("Enter")
+    page.wait_for_selector(".sd-problem", state="hidden")
+    assert page.evaluate("state.view.rows[0].p.exact") == "1/10"
+
+
+def test_the_explorers_map_moves_by_arrow_and_click(show: Callable[..., Any]) -> None:
+    page = show("speedup")
+    page.focus(".sd-map")
+    for key in ("ArrowRight", "ArrowUp", "ArrowUp"):
+        page.keyboard.press(key)
+    page.wait_for_function("state.view.here.gamma === 7 && state.view.here.alpha === 0.82")
+    assert "alpha 0.82 and gamma 7" in page.inner_text(".sd-say")
+    page.click(".sd-map", position={"x": 120, "y": 100})
+    page.wait_for_function("state.view.here.alpha < 0.3")
+    assert page.locator(".sd-say.sd-slow").count() == 1 and "SLOWER" in page.inner_text(".sd-say")
+    place = "(x, y) => { const s = module.mapScale(state.view); return [s.alpha(s.x(0.37)), s.gamma(s.y(9))]; }"
+    assert page.evaluate(place) == [0.37, 9]
+
+
+def test_the_explorer_changes_costs_and_writes_files(show: Callable[..., Any]) -> None:
+    page = show("speedup")
+    page.select_option("select[aria-label='costs from']", "roofline")
+    page.wait_for_function("state.view.settings.cost === 'roofline'")
+    page.locator("input[aria-label=batch]").fill("64")
+    page.locator("input[aria-label=batch]").press("Enter")
+    page.wait_for_function("state.view.settings.batch === 64")
+    with page.expect_download() as csv:
+        page.click("button[aria-label='save the numbers as CSV']")
+    lines = csv.value.path().read_text(encoding="utf-8").splitlines()
+    view = page.evaluate("state.view")
+    assert lines[0] == "alpha,gamma,speedup,kind"
+    assert len(lines) == 1 + len(view["alphas"]) * len(view["gammas"]) + 4
+    assert f"0.8,5,{view['cells'][4][view['alphas'].index(0.8)]},formula" in lines and "0.5,3,1.2,measured" in lines
+    with page.expect_download() as png:
+        page.click("button[aria-label='save the map as PNG']")
+    assert png.value.path().read_bytes().startswith(b"\x89PNG")
+    link = page.input_value("input[aria-label='link with these settings']")
+    assert "#speedup?" in link and "batch=64" in link
+
+
+def test_the_explorer_opens_where_its_link_points(show: Callable[..., Any]) -> None:
+    page = show("speedup", address="#speedup?alpha=0.6&gamma=3&cost=ratio&c=0.2&unknown=1")
+    page.wait_for_function("state.view.here.alpha === 0.6 && state.view.here.gamma === 3")
+    assert page.input_value("input[aria-label=gamma]") == "3"
+
+
+def test_the_roofline_answers_its_sliders(show: Callable[..., Any]) -> None:
+    page = show("roofline")
+    page.focus("input[aria-label^=batch]")
+    page.keyboard.press("End")
+    page.wait_for_function("state.view.settings.batch === 1024")
+    assert "✗" in page.inner_text(".sd-gate") and "above the ridge" in page.inner_text(".sd-say")
+    page.select_option("select[aria-label=hardware]", "l4")
+    page.wait_for_function("state.view.settings.hardware === 'l4'")
+    assert page.locator("svg .sd-roof").count() == 2
+
+
+def test_the_tree_links_node_mask_and_row(show: Callable[..., Any]) -> None:
+    page = show("tree")
+    page.focus(".sd-node[tabindex='0']")
+    for key, selected in (("ArrowRight", 0), ("ArrowDown", 1), ("ArrowRight", 3), ("ArrowLeft", 1), ("ArrowLeft", -1)):
+        page.keyboard.press(key)
+        assert page.evaluate("state.selected") == selected, key
+    page.click(".sd-slot >> nth=4")
+    assert page.evaluate("state.selected") == 3
+    assert "“11” → “13”" in page.inner_text(".sd-say") and "moves from 11 to 9" in page.inner_text(".sd-say")
+    assert page.locator(".sd-cell.sd-family").count() == 3, "pending, node 1, node 3"
+    assert page.locator(".sd-slot.sd-family").count() == 3 and page.locator("g.sd-node.sd-family").count() == 3
+    page.locator("input[aria-label=tree]").fill("1")
+    assert page.evaluate("[state.frame, state.selected]") == [1, -1]
+
+
+def test_the_passport_shows_a_task_and_exports(show: Callable[..., Any]) -> None:
+    page = show("passport")
+    assert page.locator(".sd-task").count() == len(TASKS)
+    page.locator(".sd-task").first.focus()
+    page.keyboard.press("ArrowRight")
+    second = list(TASKS)[1]
+    assert (
+        second in page.inner_text(".sd-detail") and page.locator(".sd-task.sd-now").get_attribute("data-task") == second
+    )
+    page.click("button[aria-label='read the notes again']")
+    assert page.evaluate("sent") == ["refresh"]
+    with page.expect_download() as saved:
+        page.click("button[aria-label='save the passport as JSON']")
+    assert json.loads(saved.value.path().read_text(encoding="utf-8"))["schema"] == "specdec.passport"
+
+
+def test_text_is_shown_and_never_run(show: Callable[..., Any]) -> None:
+    settings = {"names": [HOSTILE, "dog", "bee"]}
+    page = show("coin", {"settings": settings, "view": CoinEditor.view_of(settings)})
+    assert page.locator("img").count() == 0
+    page = show("tree", {"view": tree_model([frame_of(TREE, name=lambda token: HOSTILE, pending=HOSTILE)])})
+    page.click(".sd-slot >> nth=2")
+    assert page.locator("img").count() == 0 and HOSTILE in page.inner_text(".sd-say")
+    assert page.evaluate("window.broken") is None
+
+
+@pytest.mark.parametrize("name", list(states()))
+def test_a_panel_fits_is_named_and_readable_in_both_themes(show: Callable[..., Any], name: str) -> None:
+    for scheme, width in (("light", 1280), ("dark", 480)):
+        page = show(name, viewport={"width": width, "height": 900}, color_scheme=scheme, reduced_motion="reduce")
+        assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+        ink, paper = page.locator(".sd-panel").evaluate(
+            "(node) => [getComputedStyle(node).color, getComputedStyle(node).backgroundColor]"
+        )
+        assert contrast(ink, paper) >= 7 and (luminance(paper) > 0.5) == (scheme == "light")
+        for kind in ("button:not([title])", "input", "select", "canvas"):
+            assert page.locator(f"{kind}:not([aria-label])").count() == 0, kind
+        assert page.evaluate(MOVING) == 0
+        box = page.locator(".sd-panel").bounding_box()
+        assert box["width"] > 300 and box["height"] > 100
+
+
+@pytest.mark.parametrize("name", list(states()))
+def test_a_closed_panel_listens_to_nothing(show: Callable[..., Any], name: str) -> None:
+    page = show(name)
+    page.evaluate("stop()")
+    assert page.evaluate("Object.values(listeners).flat().length") == 0
+
+
+MOVING = """() => [...document.querySelectorAll('.sd-panel *')].filter((node) => {
+    const style = getComputedStyle(node);
+    return style.animationName !== 'none' || style.transitionDuration !== '0s';
+}).length"""
+
+
+def luminance(colour: str) -> float:
+    """Relative luminance of "rgb(r, g, b)" (WCAG 2)."""
+    channels = [int(part) / 255 for part in colour.removeprefix("rgb(").removesuffix(")").split(",")]
+    linear = [value / 12.92 if value <= 0.03928 else ((value + 0.055) / 1.055) ** 2.4 for value in channels]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def contrast(one: str, other: str) -> float:
+    """Contrast ratio of two colours (WCAG 2)."""
+    light, dark = sorted((luminance(one), luminance(other)), reverse=True)
+    return (light + 0.05) / (dark + 0.05)

@@ -1,0 +1,134 @@
+"""The speed-up explorer's view model: the formula's values, break-even against a root finder, the link."""
+
+import json
+from typing import Any
+
+import pytest
+from scipy.optimize import brentq
+
+from specdec_core.speed_formulas import best_gamma, expected_tokens, speedup
+from specdec_labs.seeds.h100_table import SPECULATIVE
+from specdec_labs.widgets.speedup import SEED_POINTS, settings_from_link, static_speedup, view_model
+from specdec_labs.widgets.speedup.costs import prices_of
+from specdec_labs.widgets.speedup.settings import DEFAULTS
+
+
+def test_the_seeds_example() -> None:
+    here = view_model({"alpha": 0.8, "gamma": 5, "c": 0.05})["here"]
+    assert round(here["speedup"], 3) == 2.951
+    assert round(here["tokens"], 3) == 3.689 and here["cost"] == 1.25
+    assert "speed-up 2.9514" in here["say"]
+
+
+def test_the_best_window_at_alpha_nine_tenths() -> None:
+    view = view_model({"alpha": 0.9, "gamma": 13, "c": 0.05})
+    assert view["here"]["best_gamma"] == best_gamma(0.9, 0.05) == 13
+    assert round(view["here"]["best_speedup"], 4) == 4.6741
+    assert view["ridge"][view["alphas"].index(0.9)] == 13
+
+
+@pytest.mark.parametrize("c", [0.0, 0.05, 0.2, 0.7])
+def test_every_cell_is_the_formula(c: float) -> None:
+    view = view_model({"c": c})
+    for gamma, row in zip(view["gammas"], view["cells"]):
+        for alpha, value in zip(view["alphas"], row):
+            assert value == pytest.approx(speedup(alpha, gamma, c), abs=6e-5)
+    for alpha, best in zip(view["alphas"], view["ridge"]):
+        assert best == best_gamma(alpha, c, largest=24) or speedup(alpha, best, c) == pytest.approx(
+            speedup(alpha, best_gamma(alpha, c, largest=24), c), abs=1e-4
+        )
+
+
+def missing(alpha: float, gamma: int, wanted: float) -> float:
+    return float(expected_tokens(alpha, gamma)) - wanted
+
+
+@pytest.mark.parametrize("settings", [{"c": 0.05}, {"c": 0.3}, {"cost": "roofline", "batch": 32}])
+def test_break_even_and_every_contour_against_a_root_finder(settings: dict[str, Any]) -> None:
+    view = view_model(settings)
+    costs = prices_of({**DEFAULTS, **settings}).costs
+    found = 0
+    for level, alphas in view["contours"].items():
+        for gamma, alpha in zip(view["gammas"], alphas):
+            wanted = float(level) * costs.of_round(gamma)
+            if alpha is None:
+                assert wanted > gamma + 1
+                continue
+            if wanted <= 1:
+                assert alpha == 0.0
+                continue
+            root = brentq(missing, 0.0, 1.0, args=(gamma, wanted), xtol=1e-14)
+            assert alpha == pytest.approx(root, abs=1e-9)
+            found += 1
+    assert found > 20
+    here = view["here"]
+    assert here["break_even_alpha"] == view["contours"]["1"][view["gammas"].index(here["gamma"])]
+
+
+def test_a_draft_as_dear_as_the_target_pays_nowhere() -> None:
+    view = view_model({"c": 1.0, "gamma": 3})
+    assert view["here"]["break_even_alpha"] == pytest.approx(1.0)
+    assert set(view["ridge"]) == {0} and max(map(max, view["cells"])) <= 1
+    assert "SLOWER" in view["here"]["say"] and "no window gains" in view["here"]["say"]
+
+
+def test_the_roofline_loses_its_gain_as_the_batch_grows() -> None:
+    speeds = [view_model({"cost": "roofline", "batch": batch})["here"]["speedup"] for batch in (1, 16, 64, 256)]
+    assert speeds == sorted(speeds, reverse=True) and speeds[0] > 1 > speeds[-1]
+
+
+def test_a_model_that_does_not_fit_is_named() -> None:
+    assert "does not fit" in view_model({"cost": "roofline", "devices": 1})["warning"]
+    assert view_model({"cost": "roofline", "devices": 8})["warning"] == ""
+
+
+def test_the_seeds_points_are_quoted_and_judged_by_the_map() -> None:
+    view = view_model({"points": SEED_POINTS})
+    assert [point["speedup"] for point in view["points"]] == [row.speedup for row in SPECULATIVE] == [2.25, 2.87, 4.12]
+    assert {point["origin"] for point in view["points"]} == {"quoted"}
+    first = view["points"][0]
+    assert first["modelled"] == pytest.approx(speedup(0.72, 5, 0.05), abs=1e-4)
+    assert first["ratio"] == pytest.approx(2.25 / speedup(0.72, 5, 0.05), abs=1e-3)
+
+
+def test_a_measured_point_is_drawn_as_it_was_given() -> None:
+    point = {"label": "ngram", "alpha": 0.5, "gamma": 4, "speedup": 1.2}
+    assert view_model({"points": [point]})["points"][0].items() >= {**point, "origin": "measured"}.items()
+
+
+def test_a_link_carries_the_settings_and_nothing_else() -> None:
+    settings = {"alpha": 0.62, "gamma": 7, "cost": "roofline", "batch": 16, "drafter": "free"}
+    view = view_model({**settings, "points": SEED_POINTS})
+    found = settings_from_link("http://localhost/lab#" + view["link"])
+    assert found == {**{name: DEFAULTS[name] for name in found}, **settings}
+    assert "points" not in found and view_model(found)["here"] == view["here"]
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: view_model({"alpha": 1.5}), "alpha is 1.5"),
+        (lambda: view_model({"gamma": 2.5}), "gamma is 2.5; expected a whole number"),
+        (lambda: view_model({"gamma": True}), "gamma is True"),
+        (lambda: view_model({"hardware": "abacus"}), "expected one of h100-sxm"),
+        (lambda: view_model({"gama": 3}), "gama is not a setting"),
+        (lambda: view_model({"points": [{"alpha": 0.5, "gamma": 4}]}), r"points\[0\] lacks speedup"),
+        (lambda: view_model({"points": [{"alpha": 2, "gamma": 4, "speedup": 1}]}), r"points\[0\]"),
+        (
+            lambda: view_model({"points": [{"alpha": 0.5, "gamma": 4, "speedup": 1, "origin": "dreamt"}]}),
+            "origin 'dreamt'",
+        ),
+        (lambda: settings_from_link("http://localhost/lab"), "'speedup\\?' in it"),
+        (lambda: settings_from_link("speedup?alpha=high"), "alpha='high'"),
+    ],
+)
+def test_what_cannot_be_used_is_refused_with_a_reason(call: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+def test_the_view_is_plain_data_and_its_twin_marks_what_is_slower() -> None:
+    view = view_model({"points": SEED_POINTS})
+    assert json.loads(json.dumps(view)) == view
+    html = static_speedup({"alpha": 0.8, "points": SEED_POINTS}).html
+    assert "speed-up 2.9514" in html and "▼" in html and "EAGLE tree" in html
