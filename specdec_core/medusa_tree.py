@@ -44,7 +44,9 @@ def medusa_spec(accuracies: Float[Tensor, "heads ranks"], nodes: int) -> tuple[R
     """
     table = torch.as_tensor(accuracies, dtype=torch.float64)
     if table.ndim != 2 or bool((table < 0).any()) or bool((table.sum(dim=-1) > 1 + 1e-6).any()):
-        raise ValueError("accuracies: expected [heads, ranks] of chances that exclude each other, a row sums to at most 1")
+        raise ValueError(
+            "accuracies: expected [heads, ranks] of chances that exclude each other, a row sums to at most 1"
+        )
     if nodes < 1:
         raise ValueError(f"nodes is {nodes}; expected at least 1")
     tree = best_first_tree(list(table), nodes)

@@ -20,7 +20,6 @@ from specdec_core.rules import Rule, Verdict
 from specdec_core.trace import Round, Trace
 from specdec_core.warp import SamplingParams
 
-
 TREE_ROOM = 64
 """Nodes that a branching draft may have beyond the tokens that are left to emit."""
 

@@ -40,7 +40,8 @@ def upside_down(peak_flops: float, bandwidth: float, bytes_per_weight: float) ->
     "E02.ridge",
     "ridge_tokens",
     "balances_16_bit_weights",
-    "your function divides by the bytes of a weight. Smaller weights are read sooner, so fewer tokens fit in that time.",
+    "your function divides by the bytes of a weight. Smaller weights are read sooner, so fewer tokens fit in "
+    "that time.",
 )
 def divides_by_the_width(peak_flops: float, bandwidth: float, bytes_per_weight: float) -> float:
     return peak_flops / (2 * bandwidth * bytes_per_weight)

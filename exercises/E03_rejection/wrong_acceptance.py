@@ -38,7 +38,8 @@ def upside_down(p: Law, q: Law, token: int) -> Mass:
     "E03.acceptance",
     "keep_probability",
     "keeps_by_the_ratio",
-    "your function keeps a draft with probability p, as if it were certain. It came up with probability q only; divide.",
+    "your function keeps a draft with probability p, as if it were certain. It came up with probability q only; "
+    "divide.",
 )
 def keeps_with_p(p: Law, q: Law, token: int) -> Mass:
     return p[token] if p[token] < q[token] else (1 if p[token] else 0)

@@ -36,7 +36,8 @@ def not_mended(p: Law, q: Law, coins: Any) -> tuple[bool, int]:
     "E03.softmax_q",
     "mended_softmax_q",
     "mended_is_lossless",
-    "the comparison is right now, the redraw still uses the softmax q. With q one-hot the residual is p without the draft.",
+    "the comparison is right now, the redraw still uses the softmax q. With q one-hot the residual is p without "
+    "the draft.",
 )
 def mends_one_half(p: Law, q: Law, coins: Any) -> tuple[bool, int]:
     token = favourite(q)

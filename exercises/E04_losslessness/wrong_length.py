@@ -38,7 +38,8 @@ def not_mended(p: Law, q: Law, least: Fraction, coins: Any) -> tuple[bool, int]:
     "E04.length",
     "mended_length",
     "mended_is_lossless",
-    "a dropped draft is redrawn from the residual now, though it was never judged: the share p/q of it that should have "
+    "a dropped draft is redrawn from the residual now, though it was never judged: the share p/q of it that "
+    "should have "
     "come out is missing.",
 )
 def drops_into_the_residual(p: Law, q: Law, least: Fraction, coins: Any) -> tuple[bool, int]:
@@ -85,7 +86,8 @@ def trusts_the_targets_peak(p: Law, q: Law, least: Fraction, coins: Any) -> tupl
     "E04.length",
     "mended_length",
     "asks_each_question_once",
-    "your function draws a draft and, where it drops it, draws another under the same key: the noise would be the same.",
+    "your function draws a draft and, where it drops it, draws another under the same key: the noise would be "
+    "the same.",
 )
 def draws_twice_under_one_key(p: Law, q: Law, least: Fraction, coins: Any) -> tuple[bool, int]:
     if promise(p, q) < least:

@@ -30,8 +30,8 @@ EXPECTED = None
 def best_window(alpha: Number, c: Number, largest: int) -> int:
     """The number of drafts in 0..largest with the largest speed-up over plain decoding; the smallest one on a tie.
 
-    A round with gamma drafts emits (1 + alpha + ... + alpha^gamma) tokens on average and takes gamma c + 1 target steps;
-    gamma = 0 is plain decoding, with speed-up 1.
+    A round with gamma drafts emits (1 + alpha + ... + alpha^gamma) tokens on average and takes gamma c + 1 target
+    steps; gamma = 0 is plain decoding, with speed-up 1.
 
     >>> best_window(Fraction(1, 2), Fraction(3, 4), 8)
     0

@@ -67,6 +67,7 @@ def always_drafts(alpha: Number, c: Number, largest: int) -> int:
     "your function ignores `largest` and goes on to longer windows.",
 )
 def ignores_the_limit(alpha: Number, c: Number, largest: int) -> int:
+    alpha, c = float(alpha), float(c)
     return max(range(201), key=lambda gamma: (tokens(alpha, gamma) / (gamma * c + 1), -gamma))
 
 

@@ -69,7 +69,8 @@ def wants_something_for_free_drafts(gamma: int, c: float) -> float | None:
     "E05.break_even",
     "break_even_alpha",
     "speed_up_is_one",
-    "your function takes the odds gamma c : 1 for the answer, which is the limit of endless drafting. A window of gamma "
+    "your function takes the odds gamma c : 1 for the answer, which is the limit of endless drafting. A window "
+    "of gamma "
     "drafts ends sooner; solve 1 + alpha + ... + alpha^gamma = gamma c + 1.",
 )
 def drafts_without_end(gamma: int, c: float) -> float | None:

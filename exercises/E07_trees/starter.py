@@ -1,7 +1,7 @@
 """E07: trees of drafts.
 
-Nodes are numbered so that a parent comes before its children; parent -1 is the pending token, which was emitted already,
-has not been fed yet, and is no node.
+Nodes are numbered so that a parent comes before its children; parent -1 is the pending token, which was emitted
+already, has not been fed yet, and is no node.
 """
 
 from collections.abc import Sequence
@@ -38,8 +38,8 @@ PATHS_3_4 = None
 def tree_mask(parents: Sequence[int], prefix_len: int) -> list[list[bool]]:
     """The attention mask of a tree: True where row i may look at column j.
 
-    Rows: the pending token, then the nodes. Columns: the cached prefix, the pending token, the nodes. A row looks at the
-    whole prefix, at the pending token, at the nodes on its path, and at itself. A boolean tensor is fine too.
+    Rows: the pending token, then the nodes. Columns: the cached prefix, the pending token, the nodes. A row looks at
+    the whole prefix, at the pending token, at the nodes on its path, and at itself. A boolean tensor is fine too.
 
     >>> tree_mask([-1, -1], 0)
     [[True, False, False], [True, True, False], [True, False, True]]

@@ -31,7 +31,8 @@ def not_mended(p: Law, children: Sequence[int], coins: Any) -> Judged:
     "E07.duplicates",
     "mended_duplicates",
     "mended_is_lossless",
-    "twins are skipped now, but distinct children are judged by p over 1: after a refusal what is left of all tokens is "
+    "twins are skipped now, but distinct children are judged by p over 1: after a refusal what is left of all "
+    "tokens is "
     "less than 1, so a later child is accepted too rarely.",
 )
 def never_rescales(p: Law, children: Sequence[int], coins: Any) -> Judged:

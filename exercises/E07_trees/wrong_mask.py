@@ -77,7 +77,8 @@ def transposed(parents: Sequence[int], prefix_len: int) -> list[list[bool]]:
     "E07.mask",
     "tree_mask",
     "has_a_row_for_the_pending_token",
-    "your mask has no row and no column for the pending token. It is fed in this pass, and its law judges the first level.",
+    "your mask has no row and no column for the pending token. It is fed in this pass, and its law judges the "
+    "first level.",
 )
 def forgets_the_pending_token(parents: Sequence[int], prefix_len: int) -> list[list[bool]]:
     return [row[:prefix_len] + row[prefix_len + 1 :] for row in right(parents, prefix_len)[1:]]

@@ -49,7 +49,8 @@ def counts_the_root(branching: int, depth: int) -> int:
     "E07.paths",
     "count_nodes",
     "counts_the_drafted_nodes",
-    "your function draws every candidate in full, depth times the leaves. Candidates share their first tokens, which is "
+    "your function draws every candidate in full, depth times the leaves. Candidates share their first tokens, "
+    "which is "
     "what a tree saves.",
 )
 def shares_nothing(branching: int, depth: int) -> int:

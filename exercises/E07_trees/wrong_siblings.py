@@ -82,7 +82,8 @@ def first_child_only(p: Law, q: Law, children: Sequence[int], coins: Any) -> Jud
     "E07.siblings",
     "judge_siblings",
     "token_has_the_targets_law",
-    "your function takes a refused token out of q. That is the rule for children drawn *without* replacement; these were "
+    "your function takes a refused token out of q. That is the rule for children drawn *without* replacement; "
+    "these were "
     "drawn independently and can come again.",
 )
 def takes_it_out_of_q(p: Law, q: Law, children: Sequence[int], coins: Any) -> Judged:

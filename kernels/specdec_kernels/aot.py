@@ -41,7 +41,7 @@ def case_key(case: Case, target: str) -> str:
         kernel.cache_key,
         case.signature(kernel.arg_names),
         case.constants,
-        case.num_warps,
+        case.warps(target),
         case.num_stages,
         ALIGNED,
         target,
@@ -67,7 +67,7 @@ def compile_cases(
                 kernel = case.load()
                 used = compile_ahead(
                     kernel, case.signature(kernel.arg_names), case.constants, target, aligned=ALIGNED,
-                    num_warps=case.num_warps, num_stages=case.num_stages,
+                    num_warps=case.warps(target), num_stages=case.num_stages,
                 )  # fmt: skip
                 known[key] = asdict(used)
                 _write(cache, known)
@@ -89,9 +89,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--target", action="append", choices=[*TARGETS], help="one target (repeatable); all without it")
     parser.add_argument("--kernel", default="", help="only kernels whose name holds this text")
     parser.add_argument("--json", type=Path, help="write the rows to this file as well")
-    parser.add_argument(
-        "--write", type=Path, metavar="FOLDER", help="renew page and file in this folder (docs)"
-    )
+    parser.add_argument("--write", type=Path, metavar="FOLDER", help="renew page and file in this folder (docs)")
     parser.add_argument("--no-cache", action="store_true", help="compile everything anew")
     options = parser.parse_args(arguments)
     chosen = [case for case in cases() if options.kernel in case.kernel]

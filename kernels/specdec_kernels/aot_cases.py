@@ -26,6 +26,8 @@ _NOT_COUNTED = {"target_reads_ptr": None, "draft_reads_ptr": None, "COUNT_READS"
 _NOT_GIVEN = {**_NOT_COUNTED, "GIVEN": False}
 # multiples of 16 for every vocabulary, head and cache in use: 32,000, 49,152, 128,256 and 151,936 tokens
 ALIGNED = ("target_stride", "draft_stride", "vocab", "kv_stride", "head_stride", "layer_stride", "width")
+# what `tree_attention.warps_for` takes there
+BLACKWELL = (("sm_100", 4),)
 DRAFTS = {"none": 0, "logits": 1, "probs": 2}
 
 
@@ -41,6 +43,7 @@ class Case:
         scores: Triton's type of the logits.
         num_warps: warps a program.
         num_stages: loads in flight of a loop that multiplies.
+        warps_on: targets on which the wrapper takes another number of warps.
     """
 
     module: str
@@ -50,6 +53,11 @@ class Case:
     scores: str = "*bf16"
     num_warps: int = 4
     num_stages: int = 3
+    warps_on: tuple[tuple[str, int], ...] = ()
+
+    def warps(self, target: str) -> int:
+        """Warps a program on that target."""
+        return dict(self.warps_on).get(target, self.num_warps)
 
     def load(self) -> Any:
         """The kernel; decorated on import, so TRITON_INTERPRET has to be unset."""
@@ -84,7 +92,9 @@ def _two_level() -> Iterator[Case]:
                 "race_triton", "race_kernel", f"draft {name}, {scores[1:]}, BLOCK 1024",
                 {**_NOT_GIVEN, "DRAFT": draft, "ROWS": 1, "BLOCK": 1024}, scores,
             )  # fmt: skip
-    yield Case("race_triton", "finish_kernel", "256 blocks", {"ROWS": 1, "BLOCKS": 256}, num_warps=1)
+    for blocks in (256, 512):
+        constants = {"ROWS": 1, "BLOCKS": blocks}
+        yield Case("race_triton", "finish_kernel", f"{blocks} blocks", constants, num_warps=1)
 
 
 def _decisions() -> Iterator[Case]:
@@ -122,16 +132,16 @@ def _tree() -> Iterator[Case]:
             config, law = f"draft {name}, {drawn} replacement, 64 nodes", {**shape, "REPLACE": replace}
             if draft != 0:
                 yield Case(laws, "tree_pass_kernel", f"{config}, BLOCK 4096", {**law, "BLOCK": 4096}, num_warps=8)
-            race = {**law, "GIVEN": False, "BLOCK": 1024}
-            yield Case(laws, "tree_race_kernel", f"{config}, BLOCK 1024", race)
+            race = {**law, "GIVEN": False, "BLOCK": 512}
+            yield Case(laws, "tree_race_kernel", f"{config}, BLOCK 512", race, num_warps=2)
             walk = {**law, "GIVEN": False, "FIRST": False, "BLOCKS": 64}
             yield Case(walks, "walk_recursive_kernel", f"{config}, 64 blocks", walk, num_warps=2)
             yield Case("tree_traversal_triton", "walk_traversal_kernel", f"{config}, 64 blocks", walk, num_warps=2)
     yield Case("tree_traversal_triton", "tree_outcome_kernel", "64 nodes", {"ROWS": 1, "NODES": 64}, num_warps=1)
-    race = {"target_reads_ptr": None, "COUNT_READS": 0, "FIRST": False, "ROWS": 1, "BLOCK": 1024}
-    yield Case(levels, "level_race_kernel", "BLOCK 1024", race)
-    step = {"FIRST": False, "ROWS": 1, "NODES": 64, "BLOCKS": 256}
-    yield Case(levels, "level_step_kernel", "64 nodes, 256 blocks", step, num_warps=1)
+    race = {"target_reads_ptr": None, "COUNT_READS": 0, "FIRST": False, "ROWS": 1, "BLOCK": 512}
+    yield Case(levels, "level_race_kernel", "BLOCK 512", race)
+    step = {"FIRST": False, "ROWS": 1, "NODES": 64, "BLOCKS": 512}
+    yield Case(levels, "level_step_kernel", "64 nodes, 512 blocks", step, num_warps=1)
 
 
 def _cache() -> Iterator[Case]:
@@ -143,12 +153,15 @@ def _cache() -> Iterator[Case]:
             shape = {"HEAD_DIM": dim, "DIM": 64 if dim == 64 else 128}
             split, warps = {**shape, "M": 64, "PAGE": 16, "WIDE": False, "N": 32, "COLUMNS": 512}, 4 if dim == 64 else 8
             config = f"{scores[1:]}, head dim {dim}, page 16"
-            yield Case("tree_attention_triton", "tree_attention_split_kernel", config, split, scores, warps, 2)
+            yield Case(
+                "tree_attention_triton", "tree_attention_split_kernel", config, split, scores, warps, 2, BLACKWELL
+            )
             yield Case(
                 "tree_attention_triton", "combine_kernel", f"{scores[1:]}, head dim {dim}", {**shape, "M": 16}, scores
             )
     whole = {"HEAD_DIM": 128, "DIM": 128, "M": 64, "PAGE": 16, "WIDE": False, "N": 32}
-    yield Case("tree_attention_triton", "tree_attention_v1_kernel", "bf16, head dim 128, page 16", whole, "*bf16", 8, 2)
+    config, kernel = "bf16, head dim 128, page 16", "tree_attention_v1_kernel"
+    yield Case("tree_attention_triton", kernel, config, whole, "*bf16", 8, 2, BLACKWELL)
 
 
 def _early() -> Iterator[Case]:
@@ -163,9 +176,9 @@ def _early() -> Iterator[Case]:
     yield Case(
         "verify_block_early_triton", "verify_block_v1_kernel", "draft logits, BLOCK 1024", {**walk, "BLOCK": 1024}
     )
-    tree = {**walk, "REPLACE": 1, "NODES": 64, "BLOCK": 1024}
-    config, level = "draft logits, without replacement, 64 nodes, BLOCK 1024", {"NODES": 64, "BLOCK": 1024}
+    tree = {**walk, "REPLACE": 1, "NODES": 64, "BLOCK": 512}
+    config, level = "draft logits, without replacement, 64 nodes, BLOCK 512", {"NODES": 64, "BLOCK": 512}
     early = "verify_tree_early_triton"
     yield Case(early, "verify_tree_recursive_v1_kernel", config, tree, num_warps=8)
     yield Case(early, "verify_tree_traversal_v1_kernel", config, tree, num_warps=8)
-    yield Case(early, "verify_tree_target_only_v1_kernel", "64 nodes, BLOCK 1024", level, num_warps=8)
+    yield Case(early, "verify_tree_target_only_v1_kernel", "64 nodes, BLOCK 512", level, num_warps=8)

@@ -50,10 +50,10 @@ def write(folder: Path, rows: Iterable[dict[str, Any]]) -> tuple[Path, Path]:
     import triton
 
     rows = list(rows)
-    page, results = folder / PAGE, check_destination(folder / RESULTS)
+    page = folder / PAGE
     if not page.is_file():
         raise ValueError(f"--write wants a folder with {PAGE} in it, such as docs; {str(page)!r} is not there")
-    text = page.read_text(encoding="utf-8")
+    results, text = check_destination(folder / RESULTS), page.read_text(encoding="utf-8")
     head, begun, rest = text.partition(BEGIN)
     _, ended, tail = rest.partition(END)
     if not (begun and ended):

@@ -4,10 +4,7 @@ The kernels leave the number of the reading program beside every score they read
 launches that is collected. So a trace holds what happened, under the interpreter or on a GPU, and no property of
 Triton is looked into. Made for batches that one can look at: a few requests, a small vocabulary.
 
-    from specdec_kernels.kernel_trace import trace_kernels
-    verdict, trace = trace_kernels(batch, "chain", config=LaunchConfig(stats_block=8, race_block=8))
-    for launch in trace.launches:
-        print(launch.kernel, launch.grid, [program.reads for program in launch.programs if program.reads])
+    TRITON_INTERPRET=1 python -m specdec_kernels.kernel_trace
 """
 
 from collections import Counter
@@ -254,3 +251,28 @@ class _Recorder:
             nodes,
             tuple(BlockWinner(block, token, score) for block, (token, score) in enumerate(races)),
         )
+
+
+def example() -> KernelTrace:
+    """Two requests with three drafts each over eleven tokens, in blocks of eight: printed, and given back."""
+    from specdec_kernels.chain_benchmark import random_batch
+
+    batch = random_batch(2, 3, 11, torch.float32, torch.device("cuda" if torch.cuda.is_available() else "cpu"))
+    _, trace = trace_kernels(batch, "chain", config=LaunchConfig(stats_block=8, race_block=8))
+    for launch in trace.launches:
+        print(f"{launch.kernel}, grid {launch.grid}")
+        for program in launch.programs:
+            reads = [
+                f"{read.side} row {read.row} of request {read.request}, tokens {read.first}-{read.last}"
+                for read in program.reads
+            ]
+            print(f"  program {program.id}: {'; '.join(reads) or 'reads no logit'}")
+    for decision in trace.decisions:
+        winners = ", ".join(f"token {best.token} ({best.score:.2f})" for best in decision.winners)
+        print(f"request {decision.request}: {decision.num_accepted} drafts kept, {decision.mode} {decision.next_token}")
+        print(f"  best of each block: {winners}")
+    return trace
+
+
+if __name__ == "__main__":
+    example()

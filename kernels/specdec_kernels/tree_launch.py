@@ -13,7 +13,7 @@ def packed_tree(batch: VerifyBatch, most: int = 1 << 14) -> LaunchConfig:
     """Tiles for trees: many requests of a small vocabulary a program, one of a large."""
     block, nodes = max(4, power_of_two(batch.vocab)), power_of_two(batch.slots)
     if block > 1024:
-        return LaunchConfig()
+        return LaunchConfig(race_block=512)
     rows = max(1, most // (block * nodes))
     return LaunchConfig(block, block, min(rows, power_of_two(max(1, batch.num_requests))))
 
@@ -189,7 +189,8 @@ class TreeCall(Launcher):
             **self._shared(), **self._counters(), **self._state(), keys_ptr=self.keys,
             exponentials_ptr=self.exponentials, plan_ints_ptr=self.plan, score_ptr=self.scores,
             token_ptr=self.winners, num_blocks=self.race_blocks, DRAFT=self.mode, GIVEN=self.is_given, REPLACE=replace,
-            NODES=self.nodes, BLOCK=self.config.race_block, num_warps=4,
+            # more threads than nodes take four times the registers, and spill on sm_100
+            NODES=self.nodes, BLOCK=self.config.race_block, num_warps=2,
         )  # fmt: skip
         self._finish()
 

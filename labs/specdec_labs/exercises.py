@@ -104,7 +104,7 @@ def all_exercises() -> dict[str, Exercise]:
 
 
 def find_exercise(exercise_id: str) -> Exercise:
-    """The set with this id ("E01", "e01", "E01_residual", "E01.task"). ValueError, with the list, when there is none."""
+    """The set with this id ("E01", "E01_residual", "E01.task"). ValueError, with the list, when there is none."""
     exercises = all_exercises()
     try:
         exercise = exercises.get(parse_set_id(exercise_id))

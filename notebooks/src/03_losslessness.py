@@ -240,16 +240,25 @@ from specdec_core.memo import MemoisedModel
 from specdec_core.models import load_pair
 from specdec_core.warp import SamplingParams
 from specdec_labs.museum import RECOVERY_FROM_TARGET
+from specdec_labs.widgets.progress import counting
 
 pair = load_pair("tiny")
 prompt = pair.tokenizer.encode("The old man and the")
-narrow = SamplingParams(temperature=1.0, top_k=4)
+narrow = SamplingParams(temperature=1.0, top_k=3)
+GAMMA, BIAS = (1, 0.3) if FAST else (2, 0.1)
 certificates = {}
 for name, rule in (("the rule", "chain"), ("redraw from p", RECOVERY_FROM_TARGET)):
     oracle, drafting = (MemoisedModel(model, capacity=len(prompt) + 8) for model in (pair.target, pair.draft))
-    engine = Engine(oracle, ModelDrafter(drafting), rule, 2)
+    engine = Engine(oracle, ModelDrafter(drafting), rule, GAMMA)
     certificates[name] = certify(
-        engine, prompt, narrow, gamma=2, bias=0.3 if FAST else 0.1, max_cells=20, oracle=oracle
+        engine,
+        prompt,
+        narrow,
+        gamma=GAMMA,
+        bias=BIAS,
+        max_cells=20,
+        oracle=oracle,
+        progress=counting(name),
     )
     print(f"{name}: {certificates[name].sentence}")
 

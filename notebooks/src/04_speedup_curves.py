@@ -200,6 +200,9 @@ print()
 print(report.last_line)
 
 # %% [markdown]
+# *Formula alone* assumes that every round drafts $\gamma$ tokens. Prompt lookup often finds nothing to propose, and
+# then a round is a plain step: the prediction counts those rounds, the formula does not know them.
+#
 # How many tokens a round must emit to break even, by window, and what it emitted:
 
 # %%

@@ -48,7 +48,7 @@ class MedusaDrafter:
     ) -> None:
         """Raises ValueError for heads or a cut of another target, or a tree deeper than there are heads."""
         _, output = ends_of(target)
-        check_head(heads.layers[0].in_features, vocabulary, target, output)
+        check_head(heads.width, vocabulary, target, output)
         self.tree = None if spec is None else medusa_tree(spec)
         depth = 0 if self.tree is None else max(self.tree.depths, default=0)
         if depth > len(heads.layers):
@@ -83,9 +83,7 @@ class MedusaDrafter:
             logits = self._head(guessed.to(self._head.weight.dtype)).to(torch.float32, copy=True)
         params = ranking_params(context.params, 1.0)
         histories = [context.tokens] * len(logits) if params.uses_history else None
-        return draft_laws(
-            params, logits, histories, prompt_length=context.prompt_length, vocabulary=self.vocabulary
-        )
+        return draft_laws(params, logits, histories, prompt_length=context.prompt_length, vocabulary=self.vocabulary)
 
 
 def last_state(context: Context, width: int) -> Float[Tensor, "1 width"]:
@@ -95,7 +93,9 @@ def last_state(context: Context, width: int) -> Float[Tensor, "1 width"]:
         ValueError: a target that gives no states, or states of another width.
     """
     if context.hidden is None:
-        raise ValueError("the target gave no hidden states; this drafter reads them - use a Llama or an HFModel as target")
+        raise ValueError(
+            "the target gave no hidden states; this drafter reads them - use a Llama or an HFModel as target"
+        )
     if context.hidden.shape[1] != width:
         raise ValueError(f"the target's states have width {context.hidden.shape[1]}, this drafter's head {width}")
     return context.hidden[-1:]

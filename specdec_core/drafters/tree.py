@@ -26,9 +26,9 @@ class TreeDrafter:
     """Fills a tree of fixed shape from `model`, one pass a level under a tree mask.
 
     The shape is chosen before anything is drawn, which keeps every rule exact. Of a shape larger than the budget the
-    first nodes are kept, near the end of a text the first levels. Siblings are drawn independently ("iid"), without replacement, or are the model's most
-    probable tokens ("deterministic"). `may_continue` is asked once, before the first level: to stop one branch for
-    what was drawn on another would bias rules that look ahead.
+    first nodes are kept, near the end of a text the first levels. Siblings are drawn independently ("iid"), without
+    replacement, or are the model's most probable tokens ("deterministic"). `may_continue` is asked once, before the
+    first level: to stop one branch for what was drawn on another would bias rules that look ahead.
 
     Between rounds the cache holds committed tokens only; accepted drafts are fed again with the next pending token.
     """
@@ -56,7 +56,8 @@ class TreeDrafter:
         self.shape: Parents = shape_of(tuple(shape)).parents
         if not self.shape:
             raise ValueError("shape is empty; give the parents of at least one node")
-        self.model, self.proposal, self.temperature = model, proposal, temperature
+        self.model, self.temperature = model, temperature
+        self.proposal: Proposal = proposal
         self.name = name or f"tree ({proposal.replace('_', ' ')})"
         self.vocab_size: int | None = model.vocab_size
         self.max_length: int | None = model.max_length

@@ -25,6 +25,7 @@ class MedusaHeads(nn.Module):
         super().__init__()
         if heads < 1:
             raise ValueError(f"heads is {heads}; expected at least 1")
+        self.width = width
         self.layers = nn.ModuleList(nn.utils.skip_init(nn.Linear, width, width) for _ in range(heads))
         for parameter in self.parameters():
             nn.init.zeros_(parameter)

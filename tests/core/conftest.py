@@ -214,7 +214,7 @@ def micro() -> Micro:
     eagle = EagleHead(config, ffn_width=40, seed=2)
     medusa = MedusaHeads(heads, width)
     with torch.no_grad():
-        for name, weight in [*module.named_parameters(), *eagle.layer.named_parameters()]:
+        for weight in [*module.parameters(), *eagle.layer.parameters()]:
             if weight.ndim > 1:
                 weight.normal_(0.0, 0.1, generator=generator)
         module.model.embed_tokens.weight.copy_(embedding)

@@ -34,6 +34,7 @@ class _Checked(EagleDrafter):
         self.rounds += 1
         self._lines = {(): (self._target_states(context), list(context.tokens[1:]))}
         self._laid: list[tuple[int, ...]] = []
+        self._made: dict[tuple[int, ...], torch.Tensor] = {}
         return super().propose(context, budget, coins, may_continue)
 
     def _target_states(self, context: Context) -> torch.Tensor:
@@ -49,6 +50,7 @@ class _Checked(EagleDrafter):
         else:
             for row, token in enumerate(tokens):
                 seen = self._seen(before, row, mask)
+                assert float((states[row] - self._made[seen]).abs().max()) < CLOSE, "the state its parent's pass made"
                 states_so_far, tokens_so_far = self._lines[seen]
                 path = (*seen, before + row)
                 line = torch.cat((states_so_far, states[row][None])), [*tokens_so_far, token]
@@ -69,6 +71,7 @@ class _Checked(EagleDrafter):
         embedded = torch.nn.functional.embedding(torch.tensor(tokens), self.micro.target.weights.embedding)
         expected = self.micro.eagle(states[None], embedded[None])[0, -1]
         assert float((expected - state).abs().max()) < CLOSE
+        self._made[path] = expected
         cut = self.micro.target.weights.head.weight[self.micro.vocabulary.index]
         assert float((cut @ expected - logits).abs().max()) < CLOSE
 

@@ -24,7 +24,9 @@ def always(drafted: int, law: Any) -> bool:
     return True
 
 
-def proposed(micro, tokens: list[int], spec: Any, budget: int, params: SamplingParams = GREEDY, room: int | None = None):
+def proposed(
+    micro, tokens: list[int], spec: Any, budget: int, params: SamplingParams = GREEDY, room: int | None = None
+):
     drafter = MedusaDrafter(micro.target, micro.medusa, micro.vocabulary, spec)
     hidden = micro.target.forward(torch.tensor(tokens[:-1]), cache=micro.target.new_cache(64)).hidden
     context = Context(tokens, len(tokens), params, hidden, None, room)

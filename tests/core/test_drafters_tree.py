@@ -30,7 +30,12 @@ def always(drafted: int, law: Any) -> bool:
 
 
 def propose(
-    drafter: TreeDrafter, tokens: Sequence[int], budget: int, params: SamplingParams, seed: int = 0, room: int | None = None
+    drafter: TreeDrafter,
+    tokens: Sequence[int],
+    budget: int,
+    params: SamplingParams,
+    seed: int = 0,
+    room: int | None = None,
 ) -> Draft:
     context = Context(tokens, len(tokens), params, None, None, room)
     return drafter.propose(context, budget, PhiloxCoins(seed).at(request=0, length=len(tokens)), always)

@@ -233,7 +233,9 @@ def test_a_damaged_wheel_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: P
 @pytest.mark.parametrize("name", ["smolm2", "some/unknown-model", "a,b,c", "a,", "", "./missing"])
 def test_an_unknown_pair_lists_what_exists(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.setattr(hf_load, "hub_is_reachable", lambda: False)
-    with pytest.raises(ValueError, match=r"'smollm2', 'tiny', 'toy', one Hugging Face id or folder, or two as 'TARGET,DRAFT'"):
+    with pytest.raises(
+        ValueError, match=r"'smollm2', 'tiny', 'toy', one Hugging Face id or folder, or two as 'TARGET,DRAFT'"
+    ):
         load_pair(name, device="cpu")
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from specdec_core.hardware_presets import hardware_names
-from specdec_labs.bench.page import hardware_table, rewritten, speedup_block
+from specdec_labs.bench.page import KINDS, curve_block, hardware_table, rewritten, speedup_block, with_blocks
 from specdec_labs.seeds.audit import audit_rows, audit_table, h100_table
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -20,7 +20,7 @@ def test_the_page_is_what_the_presets_and_result_files_give():
         assert f"| `{name}` |" in page
 
 
-@pytest.mark.parametrize("kind", ["speedup", "curve"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_every_result_file_is_on_the_page(kind):
     page = (DOCS / "costs.md").read_text(encoding="utf-8")
     files = sorted(path.stem for path in RESULTS.glob(f"{kind}-*.json"))
@@ -32,6 +32,25 @@ def test_a_block_without_its_file_is_refused(tmp_path):
         rewritten("<!-- speedup-none -->\nold\n<!-- end -->", tmp_path)
     with pytest.raises(ValueError, match="block 'other'"):
         rewritten("<!-- other -->\n<!-- end -->", tmp_path)
+
+
+def test_a_new_file_gets_a_block(tmp_path):
+    facts = {"threads": 2, "processor": "P", "cores": 2, "torch": "2", "date": "d", "dtype": "float32", "repeats": 3}
+    curve = {
+        "model": "toy: target",
+        "contexts": [8, 16],
+        "rows": [1, 5],
+        "min_s": [[0.01, 0.012], [0.011, 0.013]],
+        "median_s": [[0.012, 0.018], [0.013, 0.02]],
+        "hardware": facts,
+    }
+    data = {"pair": "toy", "curves": [curve], "drafting": []}
+    (tmp_path / "curve-toy.json").write_text(json.dumps(data), encoding="utf-8")
+    (tmp_path / "audit-other.json").write_text("{}", encoding="utf-8")
+    page = rewritten(with_blocks("# Page\n", tmp_path), tmp_path)
+    assert page.count("<!-- curve-toy -->") == 1 and curve_block(data) in page
+    assert "| 5 | 12.0 / 18.0 | 13.0 / 20.0 | 1.50 |" in page
+    assert rewritten(with_blocks(page, tmp_path), tmp_path) == page
 
 
 def test_blocks_are_replaced_and_nothing_else():

@@ -1,4 +1,4 @@
-"""`specdec course build`: a student release without solutions, an instructor's version with them, nbgrader's metadata."""
+"""`specdec course build`: a release without solutions, an instructor's version, nbgrader's metadata."""
 
 import json
 from pathlib import Path

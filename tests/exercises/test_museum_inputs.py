@@ -1,4 +1,4 @@
-"""The smallest distinguishing inputs of the museum tasks: nothing smaller tells the broken function from the right one."""
+"""The smallest distinguishing inputs of the museum tasks: nothing smaller tells broken from right."""
 
 from collections.abc import Iterator
 from fractions import Fraction

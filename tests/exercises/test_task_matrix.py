@@ -3,12 +3,14 @@
 from collections.abc import Mapping
 import doctest
 import inspect
+from pathlib import Path
+import re
 from typing import Any
 
 import pytest
 
 from specdec_labs.course.starters import starters
-from specdec_labs.exercises import all_exercises, find_exercise
+from specdec_labs.exercises import Exercise, all_exercises, find_exercise
 from specdec_labs.grade.access import Here
 from specdec_labs.grade.checking import reference
 from specdec_labs.grade.engine import run_task
@@ -17,6 +19,7 @@ from specdec_labs.grade.loading import load_module
 from specdec_labs.grade.task import Task
 from specdec_labs.grade.tasks import TASKS
 from specdec_labs.grade.zoo import WrongAnswer, wrong_answers
+from specdec_labs.museum.catalogue import MUSEUM
 
 SEEDS = (3, 4)
 ZOO = [(task, entry) for task in TASKS.values() for entry in wrong_answers(task)]
@@ -71,22 +74,44 @@ def test_wrong_answer_is_caught_by_fresh_cases_too(task: Task, entry: WrongAnswe
     assert report.result(entry.caught_by, "hidden").status in ("failed", "error"), str(report)
 
 
+def missing_parts(task: Task) -> list[str]:
+    """What a task still lacks: wrong answers, hints, its section in README, starter and solution."""
+    exercise, zoo = find_exercise(task.set_id), wrong_answers(task)
+    hints = read_hints(exercise).get(task.name, {})
+    statement = exercise.readme.read_text(encoding="utf-8")
+    uncaught = {entry.name for entry in task.properties} - {entry.caught_by for entry in zoo}
+    found = {
+        f"{len(zoo)} wrong answers of five": len(zoo) < 5,
+        f"a wrong answer for {sorted(uncaught)}": bool(uncaught),
+        "three different hints": tuple(hints) != LEVELS or len(set(hints.values())) != 3,
+        "hints that say something": any(len(text) < 60 or "def " in text for text in hints.values()),
+        "a statement": f"\n## {task.id}: " not in statement or any(ask.name not in statement for ask in task.asks),
+    }
+    found |= {f"a section in {path.name}": task.id not in exercise.sections(path) for path in sources(exercise)}
+    return [part for part, is_missing in found.items() if is_missing]
+
+
+def sources(exercise: Exercise) -> tuple[Path, Path]:
+    """The two files with a section for each task."""
+    return exercise.starter, exercise.solution
+
+
 @by_id
 def test_every_task_is_complete(task: Task) -> None:
+    assert missing_parts(task) == []
+    assert set(task.recognisers) <= {entry.name for entry in wrong_answers(task)}
     exercise = find_exercise(task.set_id)
-    zoo = wrong_answers(task)
-    assert len(zoo) >= 5, f"{task.id} has {len(zoo)} wrong answers; a task needs five"
-    assert {entry.caught_by for entry in zoo} == {entry.name for entry in task.properties}
-    assert set(task.recognisers) <= {entry.name for entry in zoo}
-    hints = read_hints(exercise).get(task.name, {})
-    assert tuple(hints) == LEVELS and len(set(hints.values())) == 3 and all(len(text) > 60 for text in hints.values())
-    assert not any("def " in text for text in hints.values())
-    statement = exercise.readme.read_text(encoding="utf-8")
-    assert f"\n## {task.id}: " in statement and all(ask.name in statement for ask in task.asks)
-    for path in (exercise.starter, exercise.solution):
-        assert set(exercise.sections(path)) - {""} == {
-            other.id for other in TASKS.values() if other.set_id == task.set_id
-        }
+    for path in sources(exercise):
+        in_set = {other.id for other in TASKS.values() if other.set_id == task.set_id}
+        assert set(exercise.sections(path)) - {""} == in_set
+
+
+def test_a_task_without_hints_wrong_answers_or_statement_is_found_out() -> None:
+    whole = TASKS["E07.positions"]
+    bare = Task(id="E07.bare", title="x", minutes=5, difficulty=1, asks=whole.asks, properties=whole.properties)
+    missing = " ".join(missing_parts(bare))
+    for part in ("0 of five", "depth_decides", "three different hints", "a statement", "starter.py", "solution.py"):
+        assert part in missing.replace("0 wrong answers of five", "0 of five"), part
 
 
 @by_id
@@ -103,6 +128,23 @@ def test_functions_say_what_they_return(task: Task) -> None:
     for name, function in references(task).items():
         if task.ask(name).kind == "function":
             assert inspect.getdoc(function), f"{task.id}: {name} has no docstring"
+
+
+def test_pages_that_are_pointed_to_exist(root: Path) -> None:
+    named = {
+        page
+        for task in TASKS.values()
+        for entry in task.properties
+        for page in re.findall(r"docs/\w+\.md", entry.pointer)
+    }
+    assert named and [page for page in sorted(named) if not (root / page).is_file()] == []
+    pieces = {
+        piece
+        for task in TASKS.values()
+        for entry in task.properties
+        for piece in re.findall(r"specdec museum (\w+)", entry.pointer)
+    }
+    assert pieces and pieces <= set(MUSEUM)
 
 
 def test_names_are_asked_for_once() -> None:
@@ -123,7 +165,7 @@ def test_every_set_has_tasks_and_nothing_lies_about() -> None:
     assert {task.set_id for task in TASKS.values()} == set(all_exercises())
 
 
-def test_the_readme_lists_every_task(root: Any) -> None:
+def test_the_readme_lists_every_task(root: Path) -> None:
     text = (root / "exercises" / "README.md").read_text(encoding="utf-8")
     for task in TASKS.values():
         (row,) = (line for line in text.splitlines() if line.startswith(f"| `{task.id}`"))

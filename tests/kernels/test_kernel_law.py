@@ -1,6 +1,6 @@
 """The joint law of texts made by the kernels from their own random numbers: certified, and lost by the mutants.
 
-All figures, with larger n, are in docs/kernel_law.md: `specdec audit kernels`.
+All figures are in docs/kernel_law.md: `specdec audit kernels`.
 """
 
 import difflib
@@ -29,8 +29,6 @@ from specdec_labs.kernel_law.subjects import (
 pytest.importorskip("triton", reason="Triton has no wheel for this platform")
 
 MUTANTS = (REUSED_NOISE, POSITION_KEYS, STALE_ROW, UNSCALED, STALE_LAW)
-# the certificate's own count: this many samples catch a distance of 0.1 with a power of 0.97, and 0.12 with 0.999
-SHORT = 1800
 
 
 def source_of(function) -> list[str]:
@@ -91,7 +89,8 @@ def test_drafts_are_drawn_by_the_noise_of_the_core():
 
 
 def test_the_pair_remembers_two_tokens_and_the_position():
-    for change in ((0, 1, 3), (2, 1, 3, 0), (2, 2, 3)):
+    # another position, another token before, another last token
+    for change in ((0, 0, 1, 3), (2, 2, 3), (1, 1, 2)):
         assert not np.array_equal(MEMORY.target_law((1, 1, 3)), MEMORY.target_law(change))
     assert np.array_equal(MEMORY.target_law((4, 0, 1, 3)), MEMORY.target_law((2, 2, 1, 3)))
 
@@ -101,29 +100,21 @@ def test_an_unknown_subject_is_named():
         chosen(["chian"])
 
 
-def test_chain_and_block_pass_and_position_keys_are_caught():
+def test_chain_passes_and_coins_by_position_are_caught_in_block():
     # the tiny form: 600 texts catch a distance of 0.18, and coins by position cost block verification 0.2
-    for subject in chosen(["chain", "block-coin", "block-position-keys"]):
+    for subject in chosen(["chain", "block-position-keys"]):
         finding = certified(subject, n=600)
         assert finding.coverage.fewest_rounds >= 2
         assert finding.certificate.rejected != subject.keeps_law, finding.certificate.sentence
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("subject", right_kernels(), ids=lambda subject: subject.name)
-def test_the_law_of_texts_is_the_targets(subject):
-    finding = certified(subject, n=SHORT, seed=1)
-    print(finding.certificate.sentence)
-    assert not finding.certificate.rejected
-    assert finding.coverage.fewest_rounds >= 2
-    assert finding.coverage.bonus > 100
-    assert finding.coverage.rounds - finding.coverage.bonus > 100
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("subject", mutant_kernels(), ids=lambda subject: subject.name)
-def test_the_mutants_lose_it(subject):
-    finding = certified(subject, n=None, seed=1)
+@pytest.mark.parametrize("subject", right_kernels() + mutant_kernels(), ids=lambda subject: subject.name)
+def test_kernels_have_the_targets_law_and_mutants_have_not(subject):
+    # as in docs/kernel_law.md, with other noise
+    finding = certified(subject, seed=1)
     print(finding.certificate.sentence)
     assert finding.is_right
     assert finding.certificate.power >= 0.99
+    assert finding.coverage.fewest_rounds >= 2
+    assert min(finding.coverage.bonus, finding.coverage.rounds - finding.coverage.bonus) > 400

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from specdec_kernels.chain_launch import LaunchConfig, Reads
-from specdec_kernels.kernel_trace import LaunchTrace, ProgramTrace, trace_kernels
+from specdec_kernels.kernel_trace import LaunchTrace, ProgramTrace, example, trace_kernels
 from specdec_kernels.two_level_reference import verify_chain_two_level
 from specdec_kernels.verify_batch import GivenNoise, VerifyBatch
 from specdec_kernels.verify_chain import verify_chain_triton
@@ -38,7 +38,7 @@ def rows_read(batch: VerifyBatch, reads: Reads) -> Counter:
 @pytest.mark.parametrize("draft", ["none", "logits", "probs"])
 def test_the_reads_are_those_of_an_independent_count(draft, make_batch):
     batch = make_batch(21, vocab=11, requests=6, max_draft=3, draft=draft)
-    verdict, trace = trace_kernels(batch, "chain", config=LaunchConfig(8, 4, 2))
+    verdict, trace = trace_kernels(batch, "chain", config=LaunchConfig(8, 4, 4))
     wanted, reads = verify_chain_two_level(batch, block=4)
     assert trace.scores_read() == rows_read(batch, reads)
     assert verdict.emitted.tolist() == wanted.emitted.tolist() == verify_chain_triton(batch).emitted.tolist()
@@ -84,24 +84,33 @@ def test_decisions_are_the_verdict_and_its_races(make_batch):
     assert isinstance(batch.noise, GivenNoise)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", ["block", "recursive", "target_only", "traversal"])
 def test_other_rules_are_traced_as_their_kernels_count(rule, make_batch):
-    batch = make_batch(24, vocab=7, requests=5, max_draft=3, draft="none" if rule == "target_only" else "logits")
+    batch = make_batch(24, vocab=7, requests=4, max_draft=2, draft="none" if rule == "target_only" else "logits")
     parents, method = None, rule
     if rule != "block":
         # chains as trees: each node the child of the one before
         parents = torch.cat([torch.arange(count) for count in batch.cu_num_draft.diff().tolist()]) - 1
-    verdict, trace = trace_kernels(batch, rule, parents, config=LaunchConfig(8, 8, 2))
+    verdict, trace = trace_kernels(batch, rule, parents, config=LaunchConfig(8, 8, 4))
     reads = Reads.of(batch)
     if parents is None:
         from specdec_kernels.verify_block import verify_block_triton
 
-        plain = verify_block_triton(batch, reads=reads, config=LaunchConfig(8, 8, 2))
+        plain = verify_block_triton(batch, reads=reads, config=LaunchConfig(8, 8, 4))
     else:
-        plain = verify_tree_triton(batch, parents, method=method, reads=reads, config=LaunchConfig(8, 8, 2)).verdict
+        plain = verify_tree_triton(batch, parents, method=method, reads=reads, config=LaunchConfig(8, 8, 4)).verdict
     assert trace.scores_read() == rows_read(batch, reads)
     assert verdict.emitted.tolist() == plain.emitted.tolist()
     assert [len(decision.path) for decision in trace.decisions] == verdict.num_accepted.tolist()
+
+
+def test_the_example_shows_every_program(capsys):
+    trace = example()
+    shown = capsys.readouterr().out
+    assert shown.count("  program ") == sum(len(launch.programs) for launch in trace.launches)
+    assert "race_kernel, grid (2, 2)" in shown
+    assert shown.count("best of each block: token ") == 2
 
 
 def test_a_trace_is_plain_data(make_batch):

@@ -14,6 +14,7 @@ from specdec_kernels.tree_attention import (
     tree_attention_reference,
     tree_attention_triton,
     unpack_mask,
+    warps_for,
 )
 
 pytest.importorskip("triton", reason="Triton has no wheel for this platform")
@@ -123,6 +124,15 @@ def test_what_a_row_must_not_see_does_not_reach_it(version: int) -> None:
 )
 def test_splits_are_no_more_than_fill_a_gpu(capacity: int, programs: int, columns: int) -> None:
     assert split_columns(capacity, programs) == columns
+
+
+def test_large_tiles_take_more_warps_but_on_blackwell(monkeypatch: pytest.MonkeyPatch) -> None:
+    small, large = 64 * 64, 64 * 128
+    for major, wanted in ((8, 8), (9, 8), (10, 4), (12, 4)):
+        monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _, major=major: (major, 0))
+        assert warps_for(large, torch.device("cuda")) == wanted
+        assert warps_for(small, torch.device("cuda")) == 4
+    assert warps_for(large, torch.device("cpu")) == 8
 
 
 def test_p45_the_mask_of_a_tree_packs_and_unpacks() -> None:

@@ -8,7 +8,7 @@ import torch
 from specdec_core.draft import DraftTree
 from specdec_kernels.chain_launch import LaunchConfig
 from specdec_kernels.tree_bounded import verify_tree_bounded
-from specdec_kernels.verify_batch import KeyedNoise, VerifyBatch
+from specdec_kernels.verify_batch import GivenNoise, KeyedNoise, VerifyBatch
 from specdec_kernels.verify_tree import TreeVerdict, verify_tree, verify_tree_reference, verify_tree_triton
 
 pytest.importorskip("triton", reason="Triton has no wheel for this platform")
@@ -194,8 +194,18 @@ def test_many_blocks_of_a_small_vocabulary(method, draft, given, make_trees, che
     check_trees(check_equal, batch, parents, got, method)
 
 
-@pytest.mark.parametrize("version", [1, 2])
-@METHODS
+@pytest.mark.parametrize(
+    ("method", "version"),
+    [
+        ("recursive", 2),
+        *(
+            pytest.param(method, version, marks=pytest.mark.slow)
+            for method in DRAFTS
+            for version in (1, 2)
+            if (method, version) != ("recursive", 2)
+        ),
+    ],
+)
 def test_runs_repeat_to_the_bit_and_leave_nothing_stale(method, version, make_trees):
     requests = 3 if version == 1 else 16
     one, other = (
@@ -211,6 +221,38 @@ def test_runs_repeat_to_the_bit_and_leave_nothing_stale(method, version, make_tr
     assert torch.equal(first.verdict.next_token, out.verdict.next_token)
     assert torch.equal(first.verdict.num_accepted, out.verdict.num_accepted)
     assert torch.equal(first.verdict.is_bonus, out.verdict.is_bonus)
+
+
+def one_tree(target, draft, tokens, parents, uniform, temperature=1.0):
+    """One request with given noise: the same uniform everywhere, equal exponentials."""
+    batch = VerifyBatch(
+        target, torch.tensor(tokens), torch.tensor([0, len(tokens)]), torch.tensor([temperature]),
+        GivenNoise(torch.full((len(tokens),), uniform), torch.ones(1, target.shape[1])), len(tokens),
+        draft_logits=draft,
+    )  # fmt: skip
+    return batch, torch.tensor(parents)
+
+
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("method", [method for method in DRAFTS if method != "target_only"])
+def test_p15_a_padding_lane_never_wins(method, version):
+    # the residual is one-hot at the last token, every other weight is zero
+    for vocab in (9, 17):
+        target, draft = torch.full((2, vocab), float("-inf")), torch.full((1, vocab), float("-inf"))
+        target[:, [0, vocab - 1]], draft[0, 0] = 0.0, 0.0
+        got = verify_tree_triton(*one_tree(target, draft, [0], [-1], 0.75), method=method, version=version)
+        assert got.verdict.emitted.tolist() == [[vocab - 1, -1]]
+
+
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("method", ["recursive", "traversal"])
+def test_p21_exact_ties_take_the_lowest_id(method, version):
+    logits = torch.tensor([[1.0, 3, 3], [3.0, 1, 3], [0.0, 0, 1]])
+    batch = one_tree(logits, None, [2, 1], [-1, -1], 0.0, temperature=0.0)
+    got = verify_tree_triton(*batch, method=method, version=version)
+    # of the two children the one with the lower of the tied ids is entered; behind it token 2 is largest
+    assert got.path.tolist() == [[1, -1]]
+    assert got.verdict.emitted.tolist() == [[1, 2, -1]]
 
 
 @pytest.mark.slow

@@ -9,22 +9,21 @@ import pytest
 import torch
 
 from specdec_core.cost_curve import CostCurve
-from specdec_core.drafters import ModelDrafter, NGramDrafter
+from specdec_core.drafters import NGramDrafter
 from specdec_core.engine import Engine
 from specdec_core.models.llama import Llama, LlamaConfig
 from specdec_core.models.llama_load import llama_from_tensors
 from specdec_core.models.trainable import TrainableLlama, reader_of
 from specdec_core.warp import SamplingParams
+from specdec_labs.acceptance.counters import CountOf, by_model, by_replay
 from specdec_labs.acceptance.counts import Counts
 from specdec_labs.acceptance.families import Family, smollm2_families
 from specdec_labs.acceptance.measure import Cell, cell_name, measure
 from specdec_labs.acceptance.page import aims, by_position, by_task, claims, overview, sized, trees, vectors
 from specdec_labs.acceptance.prompts import SETS, BenchPrompt, bench_prompts
 from specdec_labs.acceptance.record import record_texts
-from specdec_labs.acceptance.recordings import Recordings, text_model
-from specdec_labs.acceptance.replay import Replay
+from specdec_labs.acceptance.recordings import Recordings
 from specdec_labs.acceptance.result import GROUPS, csv_of, result_of, rows_of
-from specdec_labs.acceptance.rows import answer_logits
 from specdec_labs.acceptance.tree_bench import size_by_cost
 from specdec_labs.cli.bench_acceptance import BenchAcceptanceOptions, chosen_families, corpus_answers, read_curve
 
@@ -116,21 +115,13 @@ def test_which_texts_are_chosen(recordings: Recordings) -> None:
 
 
 def families(target: Llama) -> list[Family]:
-    def shallow(recordings: Recordings) -> Any:
-        model = target.shallow([0])
+    def lookup(recordings: Recordings) -> CountOf:
+        return by_replay(recordings, NGramDrafter(), 4, 4, reads_states=False)
 
-        def case(index: int) -> Replay:
-            text = recordings.texts[index]
-            logits = answer_logits(model, text.tokens, text.prompt_length)
-            return Replay(ModelDrafter(text_model(text, logits, 120)), 3, 3)
+    def shallow(recordings: Recordings) -> CountOf:
+        return by_model(recordings, target.shallow([0]), 3)
 
-        return case
-
-    case = Replay(NGramDrafter(), 4, 4)
-    return [
-        Family("ngram", "lookup", 4, 4, True, lambda recordings: lambda index: case),
-        Family("layers", "one layer", 3, 3, False, shallow, every=2),
-    ]
+    return [Family("ngram", "lookup", 4, 4, True, lookup), Family("layers", "one layer", 3, 3, False, shallow, every=2)]
 
 
 def test_cells_are_measured_once(recordings: Recordings, target: Llama, tmp_path: Path) -> None:

@@ -14,7 +14,15 @@ from specdec_core.models.trainable import TrainableLlama, reader_of
 from specdec_core.tree_shapes import chain_shape, sibling_ranks
 from specdec_core.warp import SamplingParams
 from specdec_labs.acceptance.counts import Counts, counts_of
-from specdec_labs.acceptance.ranks import NEVER, NO_TOKEN, eagle_ranks, medusa_ranks, model_ranks, token_ranks
+from specdec_labs.acceptance.ranks import (
+    NEVER,
+    NO_TOKEN,
+    eagle_ranks,
+    eagle_steps,
+    medusa_ranks,
+    model_ranks,
+    token_ranks,
+)
 from specdec_labs.acceptance.replay import Replay, replay
 from specdec_labs.acceptance.rows import answer_logits, answer_states
 from specdec_labs.acceptance.text_model import TextModel
@@ -122,13 +130,14 @@ def test_an_eagle_chain_fares_as_its_ranks_say(target: Llama, text: list[int], s
             if not name.endswith("norm.weight"):
                 parameter.mul_(8)
     embedding = target.weights.embedding
-    ranks = eagle_ranks(head, cut_head(target), embedding, CUT, states, text, 5, 4)
+    steps = eagle_steps(head, cut_head(target), embedding, CUT, states, text, 5, 4)
+    ranks = eagle_ranks(steps, len(text) - 6)
     drafter = EagleDrafter(target, head, CUT, DynamicTree(top_k=1, depth=4))
     found = counts_of(replay(Replay(drafter, 4, 4), recorded(text, states), text, 5, GREEDY))
     assert rounds_of_shape(chain_shape(4), TextRanks(ranks, False)) == found
     # the ranks themselves, at every start: drafts forced along the text see the same laws
-    steps = _forced_ranks(EagleDrafter(target, head, CUT), text, states, 3)
-    assert ranks[: len(steps), :3].tolist() == steps
+    forced = _forced_ranks(EagleDrafter(target, head, CUT), text, states, 3)
+    assert ranks[: len(forced), :3].tolist() == forced
 
 
 def _forced_ranks(drafter: EagleDrafter, text: list[int], states: torch.Tensor, depth: int) -> list[list[int]]:

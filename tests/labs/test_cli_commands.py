@@ -26,6 +26,7 @@ def test_help_loads_neither_torch_nor_transformers() -> None:
     for command in (
         "demo",
         "certify",
+        "certify-shipped",
         "audit",
         "museum",
         "precision",
@@ -45,6 +46,7 @@ def test_help_loads_neither_torch_nor_transformers() -> None:
     [
         "demo",
         "certify",
+        "certify-shipped",
         "audit transformers",
         "audit vllm",
         "audit flashinfer",

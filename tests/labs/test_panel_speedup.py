@@ -8,7 +8,13 @@ from scipy.optimize import brentq
 
 from specdec_core.speed_formulas import best_gamma, expected_tokens, speedup
 from specdec_labs.seeds.h100_table import SPECULATIVE
-from specdec_labs.widgets.speedup import SEED_POINTS, settings_from_link, static_speedup, view_model
+from specdec_labs.widgets.speedup import (
+    SEED_POINTS,
+    measured_points,
+    settings_from_link,
+    static_speedup,
+    view_model,
+)
 from specdec_labs.widgets.speedup.costs import prices_of
 from specdec_labs.widgets.speedup.settings import DEFAULTS
 
@@ -132,3 +138,13 @@ def test_the_view_is_plain_data_and_its_twin_marks_what_is_slower() -> None:
     assert json.loads(json.dumps(view)) == view
     html = static_speedup({"alpha": 0.8, "points": SEED_POINTS}).html
     assert "speed-up 2.9514" in html and "▼" in html and "EAGLE tree" in html
+
+
+def test_measured_points_are_the_rows_of_a_speedup_report() -> None:
+    row = {"drafter": "ngram", "task": "mixed", "temperature": 0.0, "alpha": 0.43, "gamma": 4, "speedup": 1.21}
+    report = {"schema": "specdec.speedup", "rows": [row, {**row, "gamma": 2, "alpha": None}]}
+    (point,) = measured_points(json.loads(json.dumps(report)))
+    assert (point["alpha"], point["gamma"], point["speedup"]) == (0.43, 4, 1.21)
+    assert point["label"] == "ngram, mixed, T = 0" and point["origin"] == "measured"
+    with pytest.raises(ValueError, match="specdec bench speedup --json"):
+        measured_points({"schema": "specdec.trace"})

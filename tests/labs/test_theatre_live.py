@@ -22,6 +22,12 @@ from specdec_labs.widgets.theatre import Theatre, static_theatre, theatre
 OPTIONS, EDGES = ["below 2", "2 to 3", "3 and more"], [2.0, 3.0]
 
 
+@pytest.fixture(autouse=True)
+def note_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Revealed predictions are kept for the learner's passport; those of tests are not the learner's."""
+    monkeypatch.setenv("SPECDEC_FAST", "1")
+
+
 def run_code(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
     """A fresh interpreter, away from the repository's folder."""
     command = [sys.executable, "-c", code]

@@ -9,13 +9,10 @@ from specdec_core.drafters import (
     Drafter,
     DynamicTree,
     EagleDrafter,
-    MedusaDrafter,
-    ModelDrafter,
     NGramDrafter,
     SuffixDrafter,
     SuffixTreeDrafter,
 )
-from specdec_core.medusa_tree import medusa_spec
 from specdec_core.models.cut_head import CutHead
 from specdec_core.models.pairs import SMOLLM2_DRAFT_LAYERS
 from specdec_core.models.protocol import LanguageModel
@@ -30,20 +27,16 @@ from specdec_core.models.shipped import (
     read_card,
 )
 from specdec_core.suffix_automaton import corpus_of
+from specdec_labs.acceptance.counters import CountOf, by_eagle, by_medusa, by_model, by_replay
 from specdec_labs.acceptance.rank_texts import Choice, medusa_texts
-from specdec_labs.acceptance.recordings import Recordings, text_model
-from specdec_labs.acceptance.replay import Replay
-from specdec_labs.acceptance.rows import answer_logits
-from specdec_labs.acceptance.trees import marginal_accuracies
+from specdec_labs.acceptance.recordings import Recordings
+from specdec_labs.acceptance.trees import medusa_shape
 
 CHAIN, NODES = 4, 16
 EXIT_LAYERS = 24
 BITS = (8, 4, 3)
 SOME = 3
-_LEVELS, _CORPUS_DEPTH = 5, 16
-
-CaseOf = Callable[[int], Replay]
-"""Index of a text -> the drafter to replay on it."""
+LEVELS, _CORPUS_DEPTH = 5, 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +47,9 @@ class Family:
         budget: nodes a round at most.
         depth: levels at most.
         deterministic: whether it proposes without a law (q is one-hot).
-        reads_states: whether it needs the target's states.
         every: it runs on every so many prompts of a task; 1 is all of them.
         weights: the shipped weights it uses, whose hashes a result is bound to.
-        open: from the recordings to its cases.
+        open: from the recordings to how its rounds on a text are counted.
         settings: what else a result is bound to.
     """
 
@@ -66,8 +58,7 @@ class Family:
     budget: int
     depth: int
     deterministic: bool
-    open: Callable[[Recordings], CaseOf]
-    reads_states: bool = False
+    open: Callable[[Recordings], CountOf]
     every: int = 1
     weights: tuple[str, ...] = ()
     settings: dict[str, Any] = field(default_factory=dict)
@@ -88,18 +79,16 @@ def smollm2_families(corpus: Sequence[Sequence[int]]) -> list[Family]:
 def _model_free(corpus: Sequence[Sequence[int]]) -> list[Family]:
     held = {"corpus": [len(corpus), sum(map(len, corpus))]}
     return [
-        Family("ngram", "n-gram lookup, K = 8", 8, 8, True, _fixed(NGramDrafter, 8, 8)),
-        Family("suffix", "suffix automaton, chain of 16", NODES, NODES, True, _fixed(SuffixDrafter, NODES, NODES)),
-        Family(
-            "suffix-tree", "suffix automaton, tree of 16", NODES, NODES, True, _fixed(SuffixTreeDrafter, NODES, NODES)
-        ),
+        Family("ngram", "n-gram lookup, K = 8", 8, 8, True, _free(NGramDrafter, 8)),
+        Family("suffix", "suffix automaton, chain of 16", NODES, NODES, True, _free(SuffixDrafter)),
+        Family("suffix-tree", "suffix automaton, tree of 16", NODES, NODES, True, _free(SuffixTreeDrafter)),
         Family(
             "suffix-corpus",
             "the same with a corpus of the target's answers",
             NODES,
             NODES,
             True,
-            _fixed(lambda: SuffixTreeDrafter(corpus=corpus_of(corpus, _CORPUS_DEPTH)), NODES, NODES),
+            _free(lambda: SuffixTreeDrafter(corpus=corpus_of(corpus, _CORPUS_DEPTH))),
             settings=held,
         ),
     ]
@@ -107,14 +96,14 @@ def _model_free(corpus: Sequence[Sequence[int]]) -> list[Family]:
 
 def _learned() -> list[Family]:
     draft: dict[str, Any] = {"weights": (SMOLLM2_DRAFT,)}
-    eagle: dict[str, Any] = {"weights": (SMOLLM2_EAGLE,), "reads_states": True}
+    eagle: dict[str, Any] = {"weights": (SMOLLM2_EAGLE,)}
     cut = "distilled draft, cut vocabulary, K = 4"
     return [
         Family("draft", "distilled draft, K = 4", CHAIN, CHAIN, False, _model(_draft), **draft),
         Family("draft-cut", cut, CHAIN, CHAIN, False, _model(_cut_draft), **draft),
-        Family("medusa", "Medusa, tree of 16", NODES, 4, True, _medusa, weights=(SMOLLM2_MEDUSA,), reads_states=True),
+        Family("medusa", "Medusa, tree of 16", NODES, 4, True, _medusa, weights=(SMOLLM2_MEDUSA,)),
         Family("eagle", "EAGLE, chain of 4", CHAIN, CHAIN, False, _eagle_chain, **eagle),
-        Family("eagle-tree", "EAGLE-2, tree of 16", NODES, _LEVELS, True, _eagle_tree, **eagle),
+        Family("eagle-tree", "EAGLE-2, tree of 16", NODES, LEVELS, True, _eagle_tree, **eagle),
     ]
 
 
@@ -137,30 +126,13 @@ def _of_the_target() -> list[Family]:
     ]
 
 
-def _fixed(make: Callable[[], Drafter], budget: int, depth: int) -> Callable[[Recordings], CaseOf]:
-    """The same drafter on every text."""
-
-    def open_(recordings: Recordings) -> CaseOf:
-        case = Replay(make(), budget, depth)
-        return lambda index: case
-
-    return open_
+def _free(make: Callable[[], Drafter], budget: int = NODES) -> Callable[[Recordings], CountOf]:
+    """A drafter without a model, as deep as its budget."""
+    return lambda recordings: by_replay(recordings, make(), budget, budget, reads_states=False)
 
 
-def _model(load: Callable[[Recordings], LanguageModel]) -> Callable[[Recordings], CaseOf]:
-    """A model as drafter: its laws depend on the text alone, so one pass over the text has them all."""
-
-    def open_(recordings: Recordings) -> CaseOf:
-        model = load(recordings)
-
-        def case(index: int) -> Replay:
-            text = recordings.texts[index]
-            logits = answer_logits(model, text.tokens, text.prompt_length)
-            return Replay(ModelDrafter(text_model(text, logits, model.max_length)), CHAIN, CHAIN)
-
-        return case
-
-    return open_
+def _model(load: Callable[[Recordings], LanguageModel]) -> Callable[[Recordings], CountOf]:
+    return lambda recordings: by_model(recordings, load(recordings), CHAIN)
 
 
 def _draft(recordings: Recordings) -> LanguageModel:
@@ -175,18 +147,17 @@ def _rounded(bits: int, recordings: Recordings) -> LanguageModel:
     return quantized(recordings.target, bits)
 
 
-def _medusa(recordings: Recordings) -> CaseOf:
+def _medusa(recordings: Recordings) -> CountOf:
     heads, vocabulary = load_medusa_head(recordings.target)
-    paths = medusa_spec(marginal_accuracies(medusa_texts(recordings, heads, vocabulary, Choice(tuning=True))), NODES)
-    return _fixed(lambda: MedusaDrafter(recordings.target, heads, vocabulary, paths), NODES, 4)(recordings)
+    tuning = medusa_texts(recordings, heads, vocabulary, Choice(tuning=True))
+    return by_medusa(recordings, heads, vocabulary, medusa_shape(tuning, NODES))
 
 
-def _eagle_chain(recordings: Recordings) -> CaseOf:
+def _eagle_chain(recordings: Recordings) -> CountOf:
+    return by_eagle(recordings, *load_eagle_head(recordings.target), CHAIN)
+
+
+def _eagle_tree(recordings: Recordings) -> CountOf:
     head, vocabulary = load_eagle_head(recordings.target)
-    return _fixed(lambda: EagleDrafter(recordings.target, head, vocabulary), CHAIN, CHAIN)(recordings)
-
-
-def _eagle_tree(recordings: Recordings) -> CaseOf:
-    head, vocabulary = load_eagle_head(recordings.target)
-    tree = DynamicTree(top_k=4, depth=_LEVELS)
-    return _fixed(lambda: EagleDrafter(recordings.target, head, vocabulary, tree), NODES, _LEVELS)(recordings)
+    drafter = EagleDrafter(recordings.target, head, vocabulary, DynamicTree(top_k=4, depth=LEVELS))
+    return by_replay(recordings, drafter, NODES, LEVELS, reads_states=True)

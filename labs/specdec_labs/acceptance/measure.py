@@ -6,13 +6,11 @@ import json
 from pathlib import Path
 from typing import Any
 
-from specdec_core.warp import SamplingParams
 from specdec_core.whole_file import write_whole
-from specdec_labs.acceptance.counts import Counts, counts_of
-from specdec_labs.acceptance.families import CaseOf, Family
+from specdec_labs.acceptance.counters import CountOf
+from specdec_labs.acceptance.families import Family
 from specdec_labs.acceptance.record import TEMPERATURES
 from specdec_labs.acceptance.recordings import Recordings
-from specdec_labs.acceptance.replay import Replay, replay
 
 SAMPLED_EVERY, SAMPLED_OF_SOME = 3, 6
 """At temperature 1 every so many prompts of a task are measured on; the second for families that run on some at 0."""
@@ -52,21 +50,12 @@ def cell_name(task: str, temperature: float) -> str:
     return f"{task}, T = {temperature:g}"
 
 
-def counts_on(case: Replay, recordings: Recordings, index: int, family_reads_states: bool) -> Counts:
-    """The rounds of one drafter on one text."""
-    text = recordings.texts[index]
-    params = SamplingParams(temperature=text.temperature, stop=recordings.stop)
-    by_law = case.drafter.proposal == "chain" and not params.is_greedy
-    target = recordings.sampled(index) if by_law else recordings.certain(index, states=family_reads_states)
-    return counts_of(replay(case, target, text.tokens, text.prompt_length, params, request=index))
-
-
 def _family(
     family: Family, recordings: Recordings, path: Path, texts: str, progress: Callable[[str], None]
 ) -> dict[str, Cell]:
     identity = json.loads(json.dumps({**family.identity(), "texts": texts}))
     cells = _read(path, identity)
-    case_of: CaseOf | None = None
+    count: CountOf | None = None
     for temperature in TEMPERATURES:
         every = family.every
         if temperature > 0:
@@ -76,11 +65,10 @@ def _family(
             if name in cells:
                 continue
             progress(f"{family.name}: {name}")
-            case_of = case_of or family.open(recordings)
+            count = count or family.open(recordings)
             rows: Cell = []
             for index in recordings.chosen(temperature=temperature, task=task, every=every):
-                found = counts_on(case_of(index), recordings, index, family.reads_states)
-                rows.append([recordings.texts[index].prompt.number, *found.to_list()])
+                rows.append([recordings.texts[index].prompt.number, *count(index).to_list()])
             cells[name] = rows
             write_whole(path, json.dumps({"identity": identity, "cells": cells}) + "\n")
     return cells

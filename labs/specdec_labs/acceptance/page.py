@@ -1,6 +1,7 @@
 """The tables of docs/acceptance.md, from a result of the bench."""
 
 from collections.abc import Callable, Mapping, Sequence
+import re
 from typing import Any
 
 from specdec_core.prompts import HUMANEVAL, MT_BENCH, TASKS
@@ -16,6 +17,24 @@ AIMS = (
 """(drafter, group, tokens a round) that the project set out for, at temperature 0."""
 
 _SHOWN = 4
+
+
+_BLOCK = re.compile(r"(<!-- table: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+def filled(text: str, result: Mapping[str, Any]) -> str:
+    """The page with the table of every block `<!-- table: name --> ... <!-- end -->` made anew.
+
+    Raises:
+        ValueError: a block of a name that has no table.
+    """
+
+    def make(match: re.Match[str]) -> str:
+        if match[2] not in TABLES:
+            raise ValueError(f"no table is called {match[2]!r}; there are {', '.join(TABLES)}")
+        return f"{match[1]}{TABLES[match[2]](result)}\n{match[3]}"
+
+    return _BLOCK.sub(make, text)
 
 
 def overview(result: Mapping[str, Any]) -> str:
@@ -161,3 +180,15 @@ def _first(rates: Sequence[float | None]) -> list[float | None]:
 
 def _number(value: float | None) -> str:
     return "-" if value is None else f"{value:.2f}"
+
+
+TABLES: dict[str, Callable[[Mapping[str, Any]], str]] = {
+    "overview": overview,
+    "tasks": by_task,
+    "positions": by_position,
+    "aims": aims,
+    "trees": trees,
+    "vectors": vectors,
+    "sized": sized,
+    "claims": claims,
+}

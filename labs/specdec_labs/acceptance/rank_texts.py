@@ -7,7 +7,7 @@ from specdec_core.models.cut_vocabulary import CutVocabulary
 from specdec_core.models.eagle import EagleHead
 from specdec_core.models.medusa import MedusaHeads
 from specdec_core.models.protocol import LanguageModel
-from specdec_labs.acceptance.ranks import Ranks, eagle_ranks, medusa_ranks, model_ranks
+from specdec_labs.acceptance.ranks import Ranks, eagle_ranks, eagle_steps, medusa_ranks, model_ranks
 from specdec_labs.acceptance.recordings import Recordings
 from specdec_labs.acceptance.rows import answer_logits
 from specdec_labs.acceptance.trees import TextRanks
@@ -46,7 +46,8 @@ def eagle_texts(
     def ranks(index: int) -> Ranks:
         text = recordings.texts[index]
         places = (recordings.states(index), text.tokens, text.prompt_length)
-        return eagle_ranks(head, cut_head, weights.embedding, vocabulary, *places, depth)
+        steps = eagle_steps(head, cut_head, weights.embedding, vocabulary, *places, depth)
+        return eagle_ranks(steps, len(text.answer) - 1)
 
     return _texts(recordings, ranks, choice)
 

@@ -59,7 +59,13 @@ def medusa_ranks(
     return _by_start(ahead, len(tokens) - prompt_length - 1, len(guessed))
 
 
-def eagle_ranks(
+def eagle_ranks(steps: Sequence[tuple[Tensor, Tensor]], starts: int) -> Ranks:
+    """Of an EAGLE head; `steps` as `eagle_steps` gives them."""
+    found = [token_ranks(logits, ids) for logits, ids in steps]
+    return _by_start(lambda ahead: found[ahead], starts, len(found))
+
+
+def eagle_steps(
     head: EagleHead,
     cut_head: Float[Tensor, "cut width"],
     embedding: Float[Tensor, "vocab width"],
@@ -68,8 +74,10 @@ def eagle_ranks(
     tokens: Sequence[int],
     prompt_length: int,
     depth: int,
-) -> Ranks:
-    """Of an EAGLE head led along the text, from all starts at once: pass s makes the s-th step of every draft."""
+) -> list[tuple[Float[Tensor, "starts cut"], Int[Tensor, " starts"]]]:
+    """For each step of a draft that is led along the text: logits over the cut from every start, and the text's tokens
+    in the cut's ids (-1: not in it). Pass s over the whole text makes the s-th step of every draft at once.
+    """
     fed, following = eagle_pairs(states, torch.tensor(tokens))
     own = vocabulary.inverse[torch.tensor(tokens)]
     embedded = F.embedding(following, embedding)[None]
@@ -79,13 +87,31 @@ def eagle_ranks(
             made = head(current, embedded, passes)
             # row j ends with token j + 1 and guesses token j + 2; the first start has the answer's first token pending
             rows = made[0, prompt_length - 1 + step : -1]
-            found.append(token_ranks(F.linear(rows, cut_head), own[prompt_length + 1 + step :]))
+            found.append((F.linear(rows, cut_head).float(), own[prompt_length + 1 + step :]))
             current = shifted(made)
-    return _by_start(lambda ahead: found[ahead], len(tokens) - prompt_length - 1, depth)
+    return found
 
 
-def _by_start(ahead: Callable[[int], Tensor], starts: int, depth: int) -> Ranks:
-    table = torch.full((max(0, starts), depth), NO_TOKEN)
+def chances_of_model(
+    logits: Float[Tensor, "answer ids"], tokens: Sequence[int], prompt_length: int, depth: int
+) -> Float[Tensor, "starts depth"]:
+    """q of the text's tokens at temperature 1 from every start, for a draft model; NaN behind the end."""
+    answer = torch.tensor(tokens[prompt_length:])
+    own = logits.softmax(dim=-1).gather(-1, answer[:, None])[:, 0]
+    return _by_start(lambda ahead: own[1 + ahead :], len(own) - 1, depth, torch.nan)
+
+
+def chances_of_eagle(steps: Sequence[tuple[Tensor, Tensor]], starts: int) -> Float[Tensor, "starts depth"]:
+    """The same of an EAGLE head; 0 for tokens outside the cut."""
+    found = [
+        logits.softmax(dim=-1).gather(-1, ids.clamp(min=0)[:, None])[:, 0].masked_fill(ids < 0, 0.0)
+        for logits, ids in steps
+    ]
+    return _by_start(lambda ahead: found[ahead], starts, len(found), torch.nan)
+
+
+def _by_start(ahead: Callable[[int], Tensor], starts: int, depth: int, behind: float = NO_TOKEN) -> Tensor:
+    table = torch.full((max(0, starts), depth), behind)
     for place in range(min(depth, starts)):
         table[: starts - place, place] = ahead(place)[: starts - place]
     return table

@@ -10,7 +10,6 @@ from torch import Tensor
 from specdec_core.models.llama import Llama
 from specdec_labs.acceptance.record import Text
 from specdec_labs.acceptance.rows import answer_states
-from specdec_labs.acceptance.text_model import TextModel
 
 
 class Recordings:
@@ -66,15 +65,14 @@ class Recordings:
             logits = self.target.weights.head(states.to(self.target.dtype))
         return logits.to(torch.float32, copy=True)
 
-    def certain(self, index: int, *, states: bool) -> TextModel:
-        """The model that says this text; with the target's states, for drafters that read them."""
-        held = self.states(index) if states else None
-        vocab, longest = self.target.vocab_size, self.target.max_length
-        return TextModel.certain(self.texts[index].tokens, vocab_size=vocab, max_length=longest, states=held)
+    def chances(self, index: int) -> Float[Tensor, " answer"]:
+        """The target's probability at temperature 1 of each of the answer's tokens."""
+        answer = torch.tensor(self.texts[index].answer)
+        return self.logits(index).softmax(dim=-1).gather(-1, answer[:, None])[:, 0]
 
-    def sampled(self, index: int) -> TextModel:
-        """The target with its own laws on this text."""
-        return text_model(self.texts[index], self.logits(index), self.target.max_length, self.states(index))
+    def ends(self, index: int) -> bool:
+        """Whether the answer ended itself."""
+        return self.texts[index].tokens[-1] in self.stop
 
     def near_ties(self, indices: Sequence[int]) -> tuple[int, int]:
         """Recorded greedy tokens that are not the argmax of a pass over the whole text, and how many were looked at."""
@@ -84,15 +82,3 @@ class Recordings:
             differing += int((self.logits(index).argmax(dim=-1) != answer).sum())
             looked_at += len(answer)
         return differing, looked_at
-
-
-def text_model(
-    text: Text, logits: Float[Tensor, "answer vocab"], max_length: int, states: Tensor | None = None
-) -> TextModel:
-    """A model whose logits on the answer are these; past the text it says token 0."""
-
-    def row_after(length: int) -> Tensor | int:
-        place = length - text.prompt_length
-        return logits[place] if 0 <= place < len(logits) else 0
-
-    return TextModel(text.tokens, row_after, vocab_size=logits.shape[1], max_length=max_length, states=states)

@@ -21,13 +21,13 @@ from specdec_core.sequoia import sequoia_size, sequoia_tree
 from specdec_core.speed_formulas import expected_tokens_of_tree
 from specdec_core.trace import Round
 from specdec_core.tree_shapes import Parents, shape_of, sibling_ranks
-from specdec_core.warp import SamplingParams
 from specdec_core.whole_file import write_whole
+from specdec_labs.acceptance.counters import rounds_by_replay
 from specdec_labs.acceptance.counts import Counts, counts_of, mean_length
+from specdec_labs.acceptance.families import LEVELS, NODES
 from specdec_labs.acceptance.measure import texts_hash
 from specdec_labs.acceptance.rank_texts import Choice, eagle_texts, greedy_texts, medusa_texts, model_texts
 from specdec_labs.acceptance.recordings import Recordings
-from specdec_labs.acceptance.replay import Replay, replay
 from specdec_labs.acceptance.trees import (
     TextRanks,
     acceptance_vector,
@@ -38,7 +38,7 @@ from specdec_labs.acceptance.trees import (
     vectors_by_depth,
 )
 
-NODES, DEPTH = 16, 8
+DEPTH = 8
 SMALL = (8, 4)
 """Nodes and levels of the tree the seed documents put a number to."""
 
@@ -150,15 +150,11 @@ def _eagle(recordings: Recordings) -> dict[str, Any]:
     head, vocabulary = load_eagle_head(recordings.target)
     texts = _both(lambda choice: eagle_texts(recordings, head, vocabulary, choice, depth=DEPTH))
     entry = compared("eagle", "EAGLE head", *texts)
-    drafter = EagleDrafter(recordings.target, head, vocabulary, DynamicTree(top_k=4, depth=5))
-    rounds: list[Round] = []
-    found: list[Counts] = []
-    for index in greedy_texts(recordings, MEASURED_ON):
-        text, target = recordings.texts[index], recordings.certain(index, states=True)
-        params = SamplingParams(temperature=0, stop=recordings.stop)
-        own = replay(Replay(drafter, NODES, 5), target, text.tokens, text.prompt_length, params)
-        rounds += own
-        found.append(counts_of(own))
+    drafter = EagleDrafter(recordings.target, head, vocabulary, DynamicTree(top_k=4, depth=LEVELS))
+    replayed = rounds_by_replay(recordings, drafter, NODES, LEVELS, reads_states=True)
+    by_text = [replayed(index) for index in greedy_texts(recordings, MEASURED_ON)]
+    found = [counts_of(rounds) for rounds in by_text]
+    rounds = [entry for own in by_text for entry in own]
     pooled = [entry["vector"]] * len(entry["by_depth"])
     expected = expected_of_rounds(rounds, pooled), expected_of_rounds(rounds, entry["by_depth"])
     entry["shapes"].append(_entry("eagle-2", None, expected, found))

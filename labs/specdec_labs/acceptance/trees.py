@@ -69,13 +69,18 @@ def marginal_accuracies(texts: Sequence[TextRanks]) -> Float[Tensor, "depth rank
 def shapes(texts: Sequence[TextRanks], nodes: int) -> dict[str, Parents]:
     """Chain, binary tree level by level, Medusa's and Sequoia's tree of at most `nodes`, chosen on these texts."""
     depth = texts[0].ranks.shape[1]
-    spec = medusa_spec(marginal_accuracies(texts), nodes)
     return {
         "chain": chain_shape(min(nodes, depth)),
         "full": tuple((node - 2) // 2 if node > 1 else -1 for node in range(nodes)),
-        "medusa": ordered(medusa_tree(spec).parents, [path[-1] for path in spec]),
+        "medusa": medusa_shape(texts, nodes),
         "sequoia": sequoia_tree(acceptance_vector(texts), nodes, depth),
     }
+
+
+def medusa_shape(texts: Sequence[TextRanks], nodes: int) -> Parents:
+    """Medusa's sparse tree from the accuracies of every position, siblings in the order of their ranks."""
+    spec = medusa_spec(marginal_accuracies(texts), nodes)
+    return ordered(medusa_tree(spec).parents, [path[-1] for path in spec])
 
 
 def ordered(parents: Parents, ranks: Sequence[int]) -> Parents:

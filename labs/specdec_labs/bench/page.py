@@ -13,6 +13,7 @@ from specdec_core.hardware_presets import hardware, hardware_names
 from specdec_core.roofline import ridge_rows
 from specdec_core.whole_file import write_whole
 
+KINDS = ("curve", "speedup")
 _BLOCK = re.compile(r"(<!-- (?P<name>[\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
@@ -27,11 +28,20 @@ def rewritten(page: str, results: Path) -> str:
     return _BLOCK.sub(lambda found: found[1] + _fill(found["name"], results) + "\n" + found[3], page)
 
 
+def with_blocks(page: str, results: Path) -> str:
+    """The page with an empty block at its end for every speed-up or curve file in `results` that has none yet."""
+    for kind in KINDS:
+        for path in sorted(results.glob(f"{kind}-*.json")):
+            if f"<!-- {path.stem} -->" not in page:
+                page = f"{page.rstrip()}\n\n## Measured: {path.stem}\n\n<!-- {path.stem} -->\n<!-- end -->\n"
+    return page
+
+
 def _fill(name: str, results: Path) -> str:
     if name == "hardware":
         return hardware_table()
     path = results / f"{name}.json"
-    if not path.is_file() or not name.startswith(("speedup-", "curve-")):
+    if not path.is_file() or name.split("-")[0] not in KINDS:
         raise ValueError(f"block {name!r} has no result file {path}; measure it, or take the block out")
     data = json.loads(path.read_text(encoding="utf-8"))
     return speedup_block(data) if name.startswith("speedup-") else curve_block(data)
@@ -143,4 +153,5 @@ def _table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 if __name__ == "__main__":
     docs = Path(__file__).resolve().parents[3] / "docs"
-    write_whole(docs / "costs.md", rewritten((docs / "costs.md").read_text(encoding="utf-8"), docs / "results"))
+    text = with_blocks((docs / "costs.md").read_text(encoding="utf-8"), docs / "results")
+    write_whole(docs / "costs.md", rewritten(text, docs / "results"))

@@ -24,6 +24,7 @@ def acceptance(
     json: Annotated[Path | None, typer.Option(help="Write the figures to this file.")] = None,
     csv: Annotated[Path | None, typer.Option(help="Write a line a drafter, group and temperature.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw it in this HTML file (5 MB, needs no network).")] = None,
+    page: Annotated[Path | None, typer.Option(help="Fill the tables of this page: docs/acceptance.md.")] = None,
     plain_text: Annotated[bool, typer.Option("--plain-text", help="No colour and no moving lines.")] = False,
 ) -> None:
     """Measure the acceptance of every drafter on recorded answers of SmolLM2; stop at any time, it goes on."""
@@ -42,6 +43,7 @@ def acceptance(
         json=json,
         csv=csv,
         plot=plot,
+        page=page,
     )
     console = Console(force_terminal=False if plain_text else None, highlight=False, markup=False, emoji=False)
     raise typer.Exit(run_bench_acceptance(options, console))

@@ -19,6 +19,7 @@ from specdec_core.models.shipped import SMOLLM2_EAGLE, SMOLLM2_MEDUSA, read_card
 from specdec_core.whole_file import write_whole
 from specdec_labs.acceptance.families import Family, smollm2_families
 from specdec_labs.acceptance.measure import measure
+from specdec_labs.acceptance.page import filled
 from specdec_labs.acceptance.prompts import bench_prompts
 from specdec_labs.acceptance.rank_texts import Choice, greedy_texts
 from specdec_labs.acceptance.record import Text, record_texts
@@ -46,6 +47,7 @@ class BenchAcceptanceOptions:
     json: Path | None = None
     csv: Path | None = None
     plot: Path | None = None
+    page: Path | None = None
 
 
 def run_bench_acceptance(options: BenchAcceptanceOptions, console: Console) -> int:
@@ -186,7 +188,9 @@ def _write(options: BenchAcceptanceOptions, result: dict[str, Any], rows: Sequen
         from specdec_labs.plots.acceptance import write_acceptance_html
 
         write_acceptance_html(options.plot, result)
-    for path in (options.json, options.csv, options.plot):
+    if options.page is not None:
+        write_whole(options.page, filled(options.page.read_text(encoding="utf-8"), result))
+    for path in (options.json, options.csv, options.plot, options.page):
         if path is not None:
             console.print(f"written to {path}", style="dim")
 

@@ -130,7 +130,7 @@ def eagle(
     folder: Annotated[Path, typer.Option(help="Folder of the run.")] = RUNS / "eagle",
     ffn_width: Annotated[int, typer.Option(help="Width inside the layer; SmolLM2's own layers have 1536.")] = 512,
     steps_ahead: Annotated[int, typer.Option(help="1: the target's states alone; more: the head's own too.")] = 2,
-    ahead_after: Annotated[float, typer.Option(help="Share of the run after which further steps begin.")] = 0.5,
+    ahead_after: Annotated[float, typer.Option(help="Share of the run after which further steps begin.")] = 0.6,
     text: Records = WRITTEN,
     records: Count = None,
     begin_with: BeginWith = None,

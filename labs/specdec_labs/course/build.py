@@ -1,7 +1,7 @@
 """`specdec course build`: the student release and the instructor's version of every set, as files and as notebooks.
 
-Cells carry nbgrader metadata of schema version 3, and the instructor's solutions stand between nbgrader's markers, so that
-`nbgrader generate_assignment` takes the instructor's notebooks as they are.
+Cells carry nbgrader metadata of schema version 3, and the instructor's solutions stand between nbgrader's markers, so
+that `nbgrader generate_assignment` takes the instructor's notebooks as they are.
 """
 
 import ast
@@ -30,8 +30,8 @@ INTERPRET = 'import os\n\nos.environ.setdefault("TRITON_INTERPRET", "1")  # befo
 def build_course(out: str | Path) -> list[Path]:
     """The files written: `student/ENN_name/` and `instructor/ENN_name/` below `out`, each with README, .py and .ipynb.
 
-    The instructor's folders hold the hints and the wrong answers as well. Everything is made beside `out` and moved there
-    at the end.
+    The instructor's folders hold the hints and the wrong answers as well. Everything is made beside `out` and moved
+    there at the end.
 
     Raises:
         ValueError: `out` exists, or its parent does not.

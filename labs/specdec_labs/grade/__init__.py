@@ -1,7 +1,7 @@
 """Checks tasks: `check("E03.chain", globals())` in a notebook, `specdec check FILE` for a file.
 
-`hint("E03.chain", 1)` .. `hint("E03.chain", 3)` and `solution("E03.chain")` reveal help step by step; `take` hands later
-cells the learner's function or the reference; `progress()` says what was solved so far.
+`hint("E03.chain", 1)` .. `hint("E03.chain", 3)` and `solution("E03.chain")` reveal help step by step; `take` hands
+later cells the learner's function or the reference; `progress()` says what was solved so far.
 
 Importing this package loads nothing heavy: the grading process starts from it as well.
 """

@@ -4,6 +4,7 @@ import builtins
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+import os
 from pathlib import Path
 import sysconfig
 import traceback
@@ -13,6 +14,9 @@ from typing import Any, Literal, Protocol
 from specdec_labs.grade.plain import Array, Proxy, Shared, as_tensor, plain
 
 Presence = Literal["missing", "function", "value"]
+
+GRADING = "SPECDEC_GRADING"
+"""Set in the environment of a grading process, to a mark of its own."""
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 _NOT_LEARNER = (str(_PACKAGE), *(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")), "<frozen")
@@ -135,6 +139,12 @@ def _copy(value: Any) -> Any:
 def _type(value: Any) -> str:
     kind = type(value)
     return f"{kind.__module__}.{kind.__qualname__}".removeprefix("builtins.")
+
+
+def refuse_while_grading(what: str) -> None:
+    """NotImplementedError in a grading process: what it would hand out is not the learner's."""
+    if os.environ.get(GRADING):
+        raise NotImplementedError(f"{what} is not handed out while a submission is graded")
 
 
 def failure_of(error: BaseException) -> Failure:

@@ -5,7 +5,7 @@ from types import ModuleType
 from typing import Any, Literal
 
 from specdec_labs.exercises import find_exercise
-from specdec_labs.grade.access import Here, namespace_of, original_builtins
+from specdec_labs.grade.access import Here, namespace_of, original_builtins, refuse_while_grading
 from specdec_labs.grade.engine import run_task
 from specdec_labs.grade.loading import load_module
 from specdec_labs.grade.records import record
@@ -90,4 +90,5 @@ def take(name: str, source: object, use: Use = "mine") -> Any:
 
 def reference(task: Task, name: str) -> Any:
     """The reference's function or value. FileNotFoundError when no clone is found."""
+    refuse_while_grading(f"the reference of {name}")
     return getattr(load_module(str(find_exercise(task.set_id).solution)), name)

@@ -14,6 +14,7 @@ import re
 from typing import Any
 
 from specdec_labs.grade.hints import one_task
+from specdec_labs.grade.task import Task
 
 _FRACTION = re.compile(r"-?\d{1,50}(/[1-9]\d{0,49})?")
 
@@ -34,25 +35,25 @@ def read_hidden(path: str | Path) -> dict[str, dict[str, Sequence[Any]]]:
         raise ValueError(
             f'hidden cases {str(path)!r} has another form; expected {{"cases": {{TASK: {{NAME: [...]}}}}}}'
         )
-    return {
-        task_id: {name: _cases(task_id, name, entries) for name, entries in names.items()}
-        for task_id, names in cases.items()
-    }
+    found = {}
+    for task_id, names in cases.items():
+        task = one_task(task_id)
+        found[task.id] = {name: _cases(task, name, entries) for name, entries in names.items()}
+    return found
 
 
-def _cases(task_id: str, name: str, entries: Any) -> list[Any]:
-    task = one_task(task_id)
+def _cases(task: Task, name: str, entries: Any) -> list[Any]:
     ask = task.ask(name)
     if ask.read_case is None:
-        raise ValueError(f"{task_id}: {name} takes no hidden cases")
+        raise ValueError(f"{task.id}: {name} takes no hidden cases")
     if not isinstance(entries, list):
-        raise ValueError(f"{task_id}: {name} has {type(entries).__name__} for its cases; expected a list")
+        raise ValueError(f"{task.id}: {name} has {type(entries).__name__} for its cases; expected a list")
     cases = []
     for place, entry in enumerate(entries):
         try:
             cases.append(ask.read_case(**{key: _exact(value) for key, value in entry.items()}))
         except (ValueError, TypeError, AttributeError, ZeroDivisionError) as error:
-            raise ValueError(f"{task_id}: case {place} of {name} cannot be taken: {error}") from error
+            raise ValueError(f"{task.id}: case {place} of {name} cannot be taken: {error}") from error
     return cases
 
 

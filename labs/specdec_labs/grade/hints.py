@@ -10,6 +10,7 @@ import re
 import warnings
 
 from specdec_labs.exercises import Exercise, find_exercise, work_root
+from specdec_labs.grade.access import refuse_while_grading
 from specdec_labs.grade.task import Task
 from specdec_labs.grade.tasks import tasks_of
 
@@ -45,6 +46,7 @@ def hint(task_id: str, level: int | str = 1) -> Reveal:
 
 def solution(task_id: str) -> Reveal:
     """The reference solution of a task as a code block. ValueError for an unknown task."""
+    refuse_while_grading("a solution")
     task = one_task(task_id)
     exercise = find_exercise(task.set_id)
     sections = exercise.sections(exercise.solution)

@@ -1,8 +1,8 @@
 """The checker's side of the grading process: starts it, asks it, and ends it when it runs too long.
 
 This isolates against accidents and against tricks within Python: endless loops, `exit()`, crashes, runaway memory,
-output or processes, replaced functions, answers that claim to equal everything. It is no defence against code that means
-harm to the machine: that code runs as the same user, with its files and its network. Use a container for files of
+output or processes, replaced functions, answers that claim to equal everything. It is no defence against code that
+means harm to the machine: that code runs as the same user, with its files and its network. Use a container for files of
 strangers.
 """
 
@@ -22,11 +22,10 @@ import time
 from typing import Any
 
 import specdec_core
-from specdec_labs.grade.access import Failure, LearnerError, LearnerStopped, Presence, Reply
+from specdec_labs.grade.access import GRADING, Failure, LearnerError, LearnerStopped, Presence, Reply
 from specdec_labs.grade.plain import Opaque, Shared, decode, encode, encode_arguments
 
 START_S = 60.0
-MARK = "SPECDEC_GRADING"
 MAX_LINE = 64 * 2**20
 _CORE = specdec_core.__file__
 
@@ -233,14 +232,14 @@ def _environment(folder: Path, mark: str) -> dict[str, str]:
         "TRITON_INTERPRET": "1",
         "HOME": str(folder),
         "TMPDIR": str(folder),
-        MARK: mark,
+        GRADING: mark,
     }
     return os.environ | own
 
 
 def marked_processes(mark: str) -> list[int]:
     """The processes that carry the mark in their environment, wherever they went. Linux; elsewhere none is found."""
-    sought = f"{MARK}={mark}".encode()
+    sought = f"{GRADING}={mark}".encode()
     found = []
     for entry in Path("/proc").glob("[0-9]*/environ") if Path("/proc").is_dir() else ():
         try:

@@ -1,7 +1,7 @@
 """A submission as top-level statements: read from a .py or .ipynb file, and cut down to what the asked names need.
 
-Only definitions that an asked name depends on are run: a cell that plots, loads a model or calls `check` is not, and one
-that cannot be read or never ends does not sink the others.
+Only definitions that an asked name depends on are run: a cell that plots, loads a model or calls `check` is not, and
+one that cannot be read or never ends does not sink the others.
 """
 
 import ast
@@ -170,6 +170,8 @@ def _bound(node: ast.stmt) -> Iterator[str]:
             yield node.name
         case ast.Import() | ast.ImportFrom():
             yield from ((alias.asname or alias.name).split(".")[0] for alias in node.names)
+        case ast.Assign(value=ast.Call(func=ast.Name("take") | ast.Attribute(attr="take"))):
+            pass  # `name = take("name", globals())` would put the reference where the learner's own belongs
         case ast.Expr(value=ast.Call(func=ast.Attribute() as method)):
             yield from _base(method)  # table.append(1) changes the table
         case _:

@@ -1,6 +1,7 @@
 """Grades a submission: the learner's code in a process of its own, the checks outside it."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 import shutil
@@ -192,10 +193,8 @@ def _tasks_in(path: Path, cells: Sequence[Cell], statements: Sequence[Statement]
     bound = {name for statement in statements for name in statement.binds}
     bound |= {name for cell in cells if cell.problem for name in cell.seems_to_bind}
     sets = {task.set_id for task in TASKS.values() if any(ask.name in bound for ask in task.asks)}
-    try:
+    with suppress(ValueError):
         sets.add(parse_set_id(path.resolve().parent.name))
-    except ValueError:
-        pass
     found = [task for task in TASKS.values() if task.set_id in sets]
     if not found:
         raise ValueError(
@@ -217,7 +216,7 @@ def _defined_twice(task: Task, statements: Sequence[Statement]) -> list[str]:
 
 
 def _copy_neighbours(path: Path, folder: Path) -> None:
-    """The .py files beside the submission, so that it can import its own parts; never the submission's folder itself."""
+    """Copies the .py files beside the submission, so that it can import its own parts."""
     left = NEIGHBOUR_BYTES
     for other in sorted(path.resolve().parent.glob("*.py"))[:100]:
         if other != path.resolve() and other.is_file() and other.stat().st_size <= left:

@@ -129,6 +129,8 @@ class Combination:
 
 
 def combinations() -> tuple[Combination, ...]:
-    """All that are certified."""
-    on_tiny = (Combination("tiny", name, rule) for name, kind in KINDS.items() for rule in kind.rules)
-    return (*on_tiny, *(Combination("smollm2", drafter, rule) for drafter, rule in ON_SMOLLM2))
+    """All that are certified; chains under tree rules, which add least, come last."""
+    on_tiny = [Combination("tiny", name, rule) for name, kind in KINDS.items() for rule in kind.rules]
+    on_smollm2 = [Combination("smollm2", drafter, rule) for drafter, rule in ON_SMOLLM2]
+    plain = [own for own in on_tiny if own.kind.branches or not RULES[own.rule].takes_tree]
+    return (*plain, *on_smollm2, *(own for own in on_tiny if own not in plain))

@@ -8,7 +8,7 @@ MEDUSA = TrainSettings(
     steps=300, batch=8, length=400, rate=2e-3, warmup=20, weight_decay=0.01, evaluate_every=50, save_every=25
 )
 EAGLE = TrainSettings(
-    steps=1400, batch=8, length=400, rate=2e-3, warmup=40, weight_decay=0.01, evaluate_every=100, save_every=25
+    steps=900, batch=8, length=400, rate=2e-3, warmup=40, weight_decay=0.01, evaluate_every=100, save_every=25
 )
 SMOLLM2_DRAFT = TrainSettings(
     steps=500, batch=8, length=400, rate=4e-3, warmup=40, weight_decay=0.05, evaluate_every=50, save_every=25

@@ -146,7 +146,8 @@ PROPERTIES = (
         name="support_is_where_p_exceeds_q",
         about="residual",
         what="exactly the tokens with p > q have mass",
-        why="a token with p <= q already came out often enough as an accepted draft; one with p > q comes out too rarely",
+        why="a token with p <= q already came out often enough as an accepted draft; one with p > q comes out "
+        "too rarely",
         pointer="P02: a token the target forbids came out",
         judge=judge_support,
         applies=exact_different,

@@ -143,7 +143,7 @@ ACCEPTANCE = Task(
             about=KEEP,
             what="where q = 0 < p the answer is 1",
             why="such a token is not drawn from q, but a batch computes its ratio all the same; u * q < p says yes",
-            pointer="P15: long tails of zeros",
+            pointer="P01: one NaN in a row spoils the batch",
             judge=is_number(KEEP),
             applies=tagged("no q"),
         ),

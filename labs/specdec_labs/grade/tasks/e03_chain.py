@@ -189,7 +189,8 @@ TASK = Task(
             name="bonus_after_full_acceptance",
             about=ABOUT,
             what="K accepted drafts give K + 1 tokens",
-            why="the target's pass has the law of one token more; without the bonus a perfect draft gains nothing at K = 1",
+            why="the target's pass has the law of one token more; without the bonus a perfect draft gains "
+            "nothing at K = 1",
             pointer=f"{CHEN}; seeds 001: 4 drafts accepted are 5 tokens",
             judge=judge_form,
         ),
@@ -197,8 +198,9 @@ TASK = Task(
             name="first_token_has_the_targets_law",
             about=ABOUT,
             what="the first token that comes out has the target's law",
-            why="min(p, q) is kept and the residual adds what p lacks; anything else bends every text from its first token",
-            pointer="notebook 02, both cases of the proof; P07",
+            why="min(p, q) is kept and the residual adds what p lacks; anything else bends every text from its "
+            "first token",
+            pointer="notebook 02, both cases of the proof",
             judge=judge_first,
             applies=at_least(1),
         ),
@@ -206,8 +208,9 @@ TASK = Task(
             name="text_has_the_targets_law",
             about=ABOUT,
             what="the next K + 1 tokens have the target's joint law",
-            why="a wrong row, a draft judged behind a refusal or a bonus from the wrong law show only beyond the first token",
-            pointer="docs/proofs.md; P11",
+            why="a wrong row, a draft judged behind a refusal or a bonus from the wrong law show only beyond the "
+            "first token",
+            pointer="docs/rules.md; notebook 03",
             judge=judge_text,
         ),
         Property(
@@ -223,7 +226,8 @@ TASK = Task(
             name="asks_each_question_once",
             about=ABOUT,
             what="no two questions of a round share purpose and node",
-            why="the production coins answer the same key with the same noise; then 0.60 becomes 0.63 (museum, reused_noise)",
+            why="the production coins answer the same key with the same noise; then 0.60 becomes 0.63 (museum, "
+            "reused_noise)",
             pointer="specdec museum reused_noise; vllm-project/vllm #47386",
             judge=no_question_twice,
         ),

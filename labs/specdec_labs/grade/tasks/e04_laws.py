@@ -88,10 +88,12 @@ WAYS: tuple[tuple[Keep, Redraw, str], ...] = (
 
 def one_drafts() -> Sequence[OneDraft]:
     """Each way on a small pair of laws, then on three tokens."""
-    small = (Fraction(1, 4), Fraction(3, 4)), (Fraction(1, 2), Fraction(1, 2))
-    large = tuple(tuple(map(Fraction, text.split())) for text in ("3/5 2/5 0", "1/5 3/10 1/2"))
-    wide = tuple(tuple(map(Fraction, text.split())) for text in ("1/10 2/5 1/2", "3/5 1/5 1/5"))
-    return [OneDraft(*pair, *way) for pair in (small, large, wide) for way in WAYS]
+    texts = (("1/4 3/4", "1/2 1/2"), ("3/5 2/5 0", "1/5 3/10 1/2"), ("1/10 2/5 1/2", "3/5 1/5 1/5"))
+    return [
+        OneDraft(tuple(map(Fraction, p.split())), tuple(map(Fraction, q.split())), *way)
+        for p, q in texts
+        for way in WAYS
+    ]
 
 
 def fresh_one_drafts(seed: int) -> Sequence[OneDraft]:
@@ -110,8 +112,7 @@ def read_one_draft(*, p: list[Fraction], q: list[Fraction], way: int) -> OneDraf
     """A case of an instructor's file: two laws, and which of the five ways to keep and redraw."""
     if len(p) != len(q) or not 0 <= int(way) < len(WAYS):
         raise ValueError(f"expected two laws of one length and a way of 0..{len(WAYS) - 1}")
-    laws = tuple(tuple(map(Fraction, law)) for law in (p, q))
-    return OneDraft(*laws, *WAYS[int(way)])
+    return OneDraft(tuple(map(Fraction, p)), tuple(map(Fraction, q)), *WAYS[int(way)])
 
 
 def judge_law(seen: Seen, case: OneDraft) -> str | None:
@@ -168,7 +169,7 @@ ENUMERATE = Task(
             about=LAW,
             what="with min(1, p/q) and the residual the law that comes out is p, by ==",
             why="this is the theorem, as a computation",
-            pointer="notebook 03; docs/proofs.md",
+            pointer="notebook 03; docs/rules.md",
             judge=judge_law,
             applies=of_kind("right"),
         ),
@@ -267,7 +268,8 @@ def judge_thrift(seen: Seen, case: Call) -> str | None:
     fewer = int(n / 1.02) - 1
     if fewer < 1 or reached(fewer, *case.args[:3]) < case.args[3]:
         return None
-    return f"{SAMPLES}({case.shown()}) returns {n}; {fewer} samples have the power {reached(fewer, *case.args[:3]):.4f} already"
+    have = reached(fewer, *case.args[:3])
+    return f"{SAMPLES}({case.shown()}) returns {n}; {fewer} samples have the power {have:.4f} already"
 
 
 POWER = Task(

@@ -14,7 +14,7 @@ from specdec_labs.grade.rounds import enumerate_rounds, no_question_twice
 from specdec_labs.grade.task import Ask, Property, Seen, Task, value
 from specdec_labs.grade.tasks.e03_chain import Chain, judge_text
 from specdec_labs.grade.tasks.e03_museum import SIZES, Masses, one_draft, read_pair
-from specdec_labs.grade.tasks.museum import Exhibit, museum_task
+from specdec_labs.grade.tasks.museum import Exhibit, asks_once, museum_task
 from specdec_labs.grade.tasks.slots import Slot, random_exact_law, random_slots, read_exact_law, rounds_of, slot
 from specdec_labs.museum.block import residual_not_scaled
 
@@ -106,7 +106,7 @@ LENGTH = museum_task(
     damage="tokens that would have been refused get a second draw from p, so likely tokens come too often",
     price="a slot is to be verified exactly where the laws promise at least `least`; less is lost gain, more lost time",
     story="specdec museum length_after_the_draft; DSpark 2607.05147, appendix A",
-    asks_once=True,
+    more=(asks_once("mended_length"),),
 )
 
 

@@ -102,7 +102,8 @@ BEST_GAMMA = Task(
             name="keeps_to_the_largest_window",
             about=BEST,
             what="windows above `largest` are not considered",
-            why="the verify pass is measured up to some width only; beyond it the formula promises what no one measured",
+            why="the verify pass is measured up to some width only; beyond it the formula promises what no one "
+            "measured",
             pointer="notebook 04: curves are measured for 1 to 64 rows",
             judge=judge_best,
             applies=tagged("bound"),
@@ -218,7 +219,8 @@ BREAK_EVEN = Task(
             name="none_when_nothing_pays",
             about=EVEN,
             what="with c above 1 the answer is None",
-            why="even a draft that is always right then loses; an answer of 1 would promise a break-even that is not there",
+            why="even a draft that is always right then loses; an answer of 1 would promise a break-even that is "
+            "not there",
             pointer="notebook 04: E[tokens] is at most gamma + 1",
             judge=judge_even(1e-9),
             applies=tagged("never"),

@@ -172,7 +172,8 @@ TASK = Task(
             name="right_at_alpha_one",
             about=ABOUT,
             what="alpha = 1 gives gamma, and close to 1 nothing blows up",
-            why="alpha (1 - alpha^gamma) / (1 - alpha) is 0/0 there; a draft that equals the target is the first thing one tries",
+            why="alpha (1 - alpha^gamma) / (1 - alpha) is 0/0 there; a draft that equals the target is the first "
+            "thing one tries",
             pointer="P01: divisions by what can be zero",
             judge=judge_number,
             applies=lambda case: case.gamma > 0 and case.alpha >= Fraction(999, 1000),
@@ -206,7 +207,8 @@ TASK = Task(
             name="counts_what_it_says",
             about="EXPECTED",
             what="all numbers are of the kind that is named",
-            why="counting the bonus as accepted makes predicted speed-ups that never arrive (museum, bonus_counted_twice)",
+            why="counting the bonus as accepted makes predicted speed-ups that never arrive (museum, "
+            "bonus_counted_twice)",
             pointer="specdec museum bonus_counted_twice; SafeAILab/EAGLE #146",
             judge=judge_agrees,
         ),

@@ -58,7 +58,7 @@ def read_log(*, rounds: list[list[int]]) -> Call:
     """A case of an instructor's file."""
     if any(len(entry) != 2 or not 0 <= entry[1] <= entry[0] for entry in rounds):
         raise ValueError("expected rounds as [drafted, accepted]")
-    return a_log(*(tuple(entry) for entry in rounds), tags=["log"])
+    return a_log(*((drafted, accepted) for drafted, accepted in rounds), tags=["log"])
 
 
 ALPHA_TASK = Task(
@@ -100,7 +100,7 @@ ALPHA_TASK = Task(
             about=ALPHA,
             what="where nothing was tested the answer is None",
             why="0 would switch speculation off before it began; a ZeroDivisionError would end the engine",
-            pointer="field report P57: rates before the first draft",
+            pointer="P58: rates before the first draft",
             judge=is_number(ALPHA),
             applies=tagged("nothing"),
         ),
@@ -307,7 +307,8 @@ EOS_TASK = Task(
         Property(
             name="texts_have_the_right_law",
             about=MENDED,
-            what="whole texts, decoded with your function behind every round, have the law of plain decoding that stops",
+            what="whole texts, decoded with your function behind every round, have the law of plain decoding "
+            "that stops",
             why="the tokens of a round can look right one by one while ends come too late too often",
             pointer="enumerated exactly over three tokens",
             judge=judge_text_law,

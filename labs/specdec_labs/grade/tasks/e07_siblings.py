@@ -10,7 +10,7 @@ from specdec_labs.grade.exact import Malformed, read_list
 from specdec_labs.grade.rounds import enumerate_rounds, no_question_twice, read_token
 from specdec_labs.grade.task import Ask, Property, Task
 from specdec_labs.grade.tasks.e03_museum import SIZES, Masses, case_of_laws, read_pair
-from specdec_labs.grade.tasks.museum import Exhibit, museum_task
+from specdec_labs.grade.tasks.museum import Exhibit, asks_once, museum_task
 from specdec_labs.grade.tasks.slots import (
     Slot,
     judge_kept,
@@ -133,7 +133,7 @@ SIBLINGS = Task(
             about=ABOUT,
             what="no two questions of a round share purpose and node",
             why="siblings under one node would stand or fall by the same number",
-            pointer="P49; specdec museum reused_noise",
+            pointer="specdec museum reused_noise",
             judge=no_question_twice,
         ),
     ),
@@ -233,7 +233,8 @@ REPLACEMENT = museum_task(
         wrong=recursive,
         right=without_replacement,
         read_input=lambda value: Slot(*read_pair(value), drawn="without", count=2),
-        form="a pair (p, q) of laws in Fractions over the same tokens; two children are drawn from q without replacement",
+        form="a pair (p, q) of laws in Fractions over the same tokens; two children are drawn from q without "
+        "replacement",
         smallest=(3, 3, 0),
         sizes=SIZES,
     ),
@@ -243,5 +244,5 @@ REPLACEMENT = museum_task(
     damage="the second child is judged against a law it was not drawn from; texts are off by a little everywhere",
     price="the second child of a pair without replacement is never a twin: that gain must stay",
     story="specdec museum replacement_mix_up; RSD 2402.14160, algorithm 1",
-    asks_once=True,
+    more=(asks_once("mended_replacement"),),
 )

@@ -263,7 +263,7 @@ MASK_TASK = Task(
             about=MASK,
             what="nodes + 1 rows, prefix + nodes + 1 columns, True and False",
             why="the pass has a row for the pending token too: its law judges the first level",
-            pointer="DraftTree.attention_mask; P46",
+            pointer="specdec_core.draft.DraftTree.attention_mask",
             judge=judge_shape,
         ),
         Property(
@@ -287,7 +287,7 @@ MASK_TASK = Task(
             about=MASK,
             what="a node looks at all nodes on its path, not at its parent alone",
             why="its law must be that of the whole candidate text",
-            pointer="P46; notebook 06",
+            pointer="P45; notebook 06",
             judge=judge_cells(related("ancestor")),
             applies=deep,
         ),
@@ -296,7 +296,7 @@ MASK_TASK = Task(
             about=MASK,
             what="a node does not look at siblings, cousins or uncles",
             why="they are other texts; a causal mask over the rows lets them leak in, and only the law shows it",
-            pointer="P47; seeds: tree mask, -inf off the ancestors",
+            pointer="P45; seeds: tree mask, -inf off the ancestors",
             judge=judge_cells(related("cousin")),
             applies=wide,
         ),
@@ -305,7 +305,7 @@ MASK_TASK = Task(
             about=MASK,
             what="no row looks at its own descendants",
             why="a target that sees the draft it is to judge will always agree with it",
-            pointer="P47",
+            pointer="P45",
             judge=judge_cells(related("below")),
             applies=has_nodes,
         ),
@@ -319,7 +319,8 @@ def read_positions(seen: Seen, case: Shape) -> list[int]:
     entries = [read_whole(entry, "a position") for entry in read_list(answer, "one position a row")]
     if len(entries) != len(case.parents) + 1:
         raise Malformed(
-            f"{case.title()}: you return {len(entries)} positions; expected {len(case.parents) + 1}, the pending token's "
+            f"{case.title()}: you return {len(entries)} positions; expected {len(case.parents) + 1}, the pending "
+            f"token's "
             "first"
         )
     return entries
@@ -362,7 +363,7 @@ POSITIONS_TASK = Task(
             about=POSITIONS,
             what="the first row is the pending token, at `offset`",
             why="off by one here turns every rotary angle of the pass",
-            pointer="P48; DraftTree.position_ids",
+            pointer="P47; DraftTree.position_ids",
             judge=judge_positions(lambda case: [0]),
         ),
         Property(
@@ -370,7 +371,7 @@ POSITIONS_TASK = Task(
             about=POSITIONS,
             what="all nodes of the first level stand at offset + 1",
             why="they are candidates for one place of the text; numbered in a row, all but one stand wrongly",
-            pointer="P48; notebook 06",
+            pointer="P47; notebook 06",
             judge=judge_positions(_first_level),
             applies=lambda case: len(_first_level(case)) > 1,
         ),
@@ -379,7 +380,7 @@ POSITIONS_TASK = Task(
             about=POSITIONS,
             what="a node stands at offset + its depth, whatever its number is",
             why="nodes may be numbered by level or by branch",
-            pointer="P48",
+            pointer="P47; DraftTree.position_ids",
             judge=judge_positions(_deeper),
             applies=deep,
         ),

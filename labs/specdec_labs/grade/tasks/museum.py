@@ -72,6 +72,70 @@ def judge_smallest(exhibit: Exhibit) -> Callable[[Seen, Any], str | None]:
     return judge
 
 
+def about_input(name: str, exhibit: Exhibit, story: str) -> tuple[Property, ...]:
+    """The three demands on the input: legal, distinguishing, smallest."""
+    return (
+        Property(
+            name="input_is_legal",
+            about=name,
+            what=f"{name} is {exhibit.form}",
+            why="a counter-example must be one that could happen",
+            pointer="the statement's form of the input",
+            judge=judge_legal(exhibit),
+        ),
+        Property(
+            name="input_tells_them_apart",
+            about=name,
+            what="on it the broken function's output law, enumerated exactly, is not the target's",
+            why="most inputs hide a bug; a test is worth what its input can show",
+            pointer=story,
+            judge=judge_tells(exhibit),
+        ),
+        Property(
+            name="input_is_the_smallest",
+            about=name,
+            what=f"no smaller input does ({exhibit.sizes})",
+            why="the smallest one can be computed by hand, and shows the cause with nothing else in sight",
+            pointer="docs/museum.md",
+            judge=judge_smallest(exhibit),
+        ),
+    )
+
+
+def about_mended(name: str, exhibit: Exhibit, *, damage: str, price: str, story: str) -> tuple[Property, ...]:
+    """The two demands on the mended function: lossless, and still worth its drafts."""
+    return (
+        Property(
+            name="mended_is_lossless",
+            about=name,
+            what="the token that comes out has exactly the target's law",
+            why=damage,
+            pointer=story,
+            judge=judge_lossless,
+        ),
+        Property(
+            name="mended_keeps_its_drafts",
+            about=name,
+            what="drafts are accepted as often as the right rule accepts them",
+            why=price,
+            pointer="acceptance in closed form: notebook 02",
+            judge=judge_kept(exhibit.right),
+        ),
+    )
+
+
+def asks_once(name: str) -> Property:
+    """The demand that no question is asked twice."""
+    return Property(
+        name="asks_each_question_once",
+        about=name,
+        what="no two questions of a round share purpose and node",
+        why="the production coins answer the same key with the same noise",
+        pointer="specdec museum reused_noise",
+        judge=no_question_twice,
+    )
+
+
 def museum_task(
     *,
     id: str,
@@ -88,67 +152,11 @@ def museum_task(
     price: str,
     story: str,
     more: Sequence[Property] = (),
-    asks_once: bool = False,
 ) -> Task:
-    """The task of an exhibit: three properties of the input, two or more of the mended function.
+    """The task of an exhibit.
 
     `damage` is why the law matters here, `price` why a mending must not give up drafts, `story` where to read on.
     """
-    about_input = (
-        Property(
-            name="input_is_legal",
-            about=input_name,
-            what=f"{input_name} is {exhibit.form}",
-            why="a counter-example must be one that could happen",
-            pointer="the statement's form of the input",
-            judge=judge_legal(exhibit),
-        ),
-        Property(
-            name="input_tells_them_apart",
-            about=input_name,
-            what="on it the broken function's output law, enumerated exactly, is not the target's",
-            why="most inputs hide a bug; a test is worth what its input can show",
-            pointer=story,
-            judge=judge_tells(exhibit),
-        ),
-        Property(
-            name="input_is_the_smallest",
-            about=input_name,
-            what=f"no smaller input does ({exhibit.sizes})",
-            why="the smallest one can be computed by hand, and shows the cause with nothing else in sight",
-            pointer="docs/museum.md",
-            judge=judge_smallest(exhibit),
-        ),
-    )
-    about_mended = [
-        Property(
-            name="mended_is_lossless",
-            about=mended_name,
-            what="the token that comes out has exactly the target's law",
-            why=damage,
-            pointer=story,
-            judge=judge_lossless,
-        ),
-        Property(
-            name="mended_keeps_its_drafts",
-            about=mended_name,
-            what="drafts are accepted as often as the right rule accepts them",
-            why=price,
-            pointer="acceptance in closed form: notebook 02",
-            judge=judge_kept(exhibit.right),
-        ),
-    ]
-    if asks_once:
-        about_mended.append(
-            Property(
-                name="asks_each_question_once",
-                about=mended_name,
-                what="no two questions of a round share purpose and node",
-                why="the production coins answer the same key with the same noise",
-                pointer="specdec museum reused_noise",
-                judge=no_question_twice,
-            )
-        )
     return Task(
         id=id,
         title=title,
@@ -158,6 +166,10 @@ def museum_task(
             value(input_name),
             Ask(name=mended_name, public=public, hidden=hidden, observe=enumerate_rounds, read_case=read_case),
         ),
-        properties=(*about_input, *about_mended, *more),
+        properties=(
+            *about_input(input_name, exhibit, story),
+            *about_mended(mended_name, exhibit, damage=damage, price=price, story=story),
+            *more,
+        ),
         museum=True,
     )

@@ -1,0 +1,54 @@
+"""docs/acceptance.md shows what the result file holds, and the file holds what the page says in words."""
+
+import json
+from pathlib import Path
+
+from specdec_labs.acceptance.page import AIMS, filled
+from specdec_labs.acceptance.result import csv_of, rows_of
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+PAGE = (DOCS / "acceptance.md").read_text(encoding="utf-8")
+RESULT = json.loads((DOCS / "results" / "acceptance-smollm2.json").read_text(encoding="utf-8"))
+ROWS = {(row.family, row.group, row.temperature): row for row in rows_of(RESULT)}
+
+
+def alpha(family: str, temperature: float = 0.0) -> float:
+    found = ROWS[family, "all", temperature].counts.alpha
+    assert found is not None
+    return found
+
+
+def test_the_tables_of_the_page_are_those_of_the_file() -> None:
+    assert filled(PAGE, RESULT) == PAGE
+    assert csv_of(list(ROWS.values())) == (DOCS / "results" / "acceptance-smollm2.csv").read_text(encoding="utf-8")
+
+
+def test_the_prompts_are_those_of_the_page() -> None:
+    counts = RESULT["prompts"]
+    own = {task: count for task, count in counts.items() if task not in ("mt_bench", "humaneval")}
+    assert (counts["mt_bench"], counts["humaneval"], set(own.values()), len(own)) == (80, 40, {8}, 9)
+    assert (sum(counts.values()), RESULT["tuning_prompts"], RESULT["max_new_tokens"]) == (192, 18, 96)
+
+
+def test_every_family_was_measured_at_both_temperatures() -> None:
+    for family in RESULT["families"]:
+        assert ROWS[family["name"], "all", 0.0].prompts >= 60
+        assert ROWS[family["name"], "all", 1.0].prompts >= 30
+    assert {name for name, _, _ in AIMS} <= {family["name"] for family in RESULT["families"]}
+
+
+def test_what_the_page_says_in_words() -> None:
+    assert alpha("int8") > alpha("int4") > alpha("int3")
+    mean = {family["name"]: ROWS[family["name"], "all", 0.0].mean for family in RESULT["families"]}
+    assert mean["eagle-tree"] > mean["eagle"] and mean["suffix-corpus"] > mean["suffix-tree"] > 1
+
+
+def test_sequoias_tree_keeps_its_promise_or_the_depths_say_why() -> None:
+    """Within 5 % of what one vector predicts, or vectors that differ by depth bring the prediction closer."""
+    for drafter in RESULT["trees"]["drafters"]:
+        shapes = {shape["kind"]: shape for shape in drafter["shapes"]}
+        sequoia, full = shapes["sequoia"], shapes["full"]
+        off = abs(sequoia["measured"] / sequoia["expected"] - 1)
+        by_depth = abs(sequoia["measured"] / sequoia["expected_by_depth"] - 1)
+        assert off <= 0.05 or by_depth < off, drafter["name"]
+        assert sequoia["high"] >= full["low"], "not worse than the full tree beyond the intervals"
