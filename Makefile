@@ -13,11 +13,12 @@ PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n $(WORKERS) --dist loadfile --durati
 ROOT_FLAG := $(if $(filter 0,$(shell id -u)),--allow-root)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lab demo test test-all bench mutation clean
+.PHONY: help setup lab dashboards demo test test-all bench mutation clean
 
 help:
 	@echo "make setup     the environment in $(VENV) (quick when nothing changed)"
 	@echo "make lab       JupyterLab with the first notebook; LAB_ARGS=\"--no-browser --port 8899\""
+	@echo "make dashboards  the explorers alone, without JupyterLab (installs Voila); DASHBOARD_ARGS=\"--no-browser\""
 	@echo "make demo      one prompt, drafted and verified in the terminal; DEMO_ARGS=\"--prompt '...'\""
 	@echo "make test      the tests that take seconds; PYTEST_ARGS=\"tests/core -x\""
 	@echo "make test-all  every test"
@@ -46,6 +47,10 @@ $(MODEL_STAMP): | $(STAMP)
 
 lab: setup
 	$(BIN)/jupyter lab $(ROOT_FLAG) --ServerApp.root_dir="$(CURDIR)" $(LAB_ARGS) notebooks/00_start_here.ipynb
+
+dashboards: setup
+	$(BIN)/python -m pip install $(PIP_ARGS) -c constraints.txt -e ".[dashboards]"
+	$(BIN)/voila --strip_sources=True $(DASHBOARD_ARGS) notebooks/90_explorers.ipynb
 
 demo: setup
 	$(BIN)/specdec demo $(DEMO_ARGS)

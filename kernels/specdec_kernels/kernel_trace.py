@@ -31,7 +31,7 @@ _RULES = {"chain": (verify_chain_triton, 3), "block": (verify_block_triton, 2)}
 
 @dataclass(frozen=True, slots=True)
 class RowRead:
-    """Tokens first .. last of one row that a program read, `scores` of them.
+    """Tokens first .. last of one row that a program read, `scores` of them (each once, however often it looked).
 
     Attributes:
         side: which logits.

@@ -41,12 +41,13 @@ if __version__ != MADE_FOR:
 #
 # Two laws over three tokens. The target says $p$, the draft says $q$. The draft has proposed a token; a uniform $u$
 # decides whether it stays; if not, $v$ picks another one from the *residual*. Drag $u$, click on another token, change
-# the fractions. Watch the last column: the law of what comes out is $p$, whatever you do to $q$.
+# the fractions. *Kept* is the overlap $\min(p, q)$; watch the last two columns: the law of what comes out is $p$,
+# whatever you do to $q$.
 
 # %%
 from specdec_labs.widgets.coin import coin_editor
 
-coin_editor(["6/10", "4/10", "0"], ["2/10", "3/10", "5/10"], names=["cat", "dog", "bee"], drafted=2, u=0.3)
+coin_editor(["6/10", "3/10", "1/10"], ["2/10", "2/10", "6/10"], names=["cat", "dog", "bee"], drafted=2, u=0.3)
 
 # %% [markdown]
 # Nothing in this widget is drawn for show: the decision is the engine's own rule with your two numbers for coins, and
@@ -54,14 +55,14 @@ coin_editor(["6/10", "4/10", "0"], ["2/10", "3/10", "5/10"], names=["cat", "dog"
 #
 # ## 2. Predict it
 #
-# With the laws above, $p = (0.6, 0.4, 0)$ and $q = (0.2, 0.3, 0.5)$: how often is a draft kept? Commit yourself before
-# you run on.
+# With the laws above, $p = (0.6, 0.3, 0.1)$ and $q = (0.2, 0.2, 0.6)$: how often is a draft kept? Commit yourself
+# before you run on.
 
 # %%
 from specdec_labs.widgets.predict import PredictionCard
 
 kept_card = PredictionCard(
-    "p = (0.6, 0.4, 0), q = (0.2, 0.3, 0.5): which share of the drafts is kept?",
+    "p = (0.6, 0.3, 0.1), q = (0.2, 0.2, 0.6): which share of the drafts is kept?",
     ["below 0.25", "0.25 to 0.45", "0.45 to 0.55", "0.55 and more"],
     [0.25, 0.45, 0.55],
 )
@@ -77,7 +78,7 @@ from specdec_core.coins import PhiloxCoins
 from specdec_core.rules import verify_chain
 
 ROUNDS = 2_000 if FAST else 20_000
-target, draft = [0.6, 0.4, 0.0], [0.2, 0.3, 0.5]
+target, draft = [0.6, 0.3, 0.1], [0.2, 0.2, 0.6]
 source = PhiloxCoins(seed=1)
 kept, first = 0, Counter()
 for request in range(ROUNDS):

@@ -50,8 +50,8 @@ from fractions import Fraction
 from specdec_core.coins import branches
 from specdec_core.rules import verify_chain
 
-p = [Fraction(6, 10), Fraction(4, 10), Fraction(0)]
-q = [Fraction(2, 10), Fraction(3, 10), Fraction(5, 10)]
+p = [Fraction(6, 10), Fraction(3, 10), Fraction(1, 10)]
+q = [Fraction(2, 10), Fraction(2, 10), Fraction(6, 10)]
 names = ["cat", "dog", "bee"]
 
 
@@ -146,8 +146,8 @@ rules = {
     "redraw from p": (lambda p, q, x: min(1, p[x] / q[x]) if q[x] else 0, lambda p, q, x: p),
     "threshold 1/2": (lambda p, q, x: min(1, 2 * p[x] / q[x]) if q[x] else 0, lambda p, q, x: residual(p, q)),
 }
-flat = [Fraction(1, 3)] * 3, [Fraction(1, 6), Fraction(1, 6), Fraction(2, 3)]
-for target_of_one, draft_of_one in ((p, q), flat):
+harmless = [Fraction(6, 10), Fraction(4, 10), Fraction(0)], [Fraction(2, 10), Fraction(3, 10), Fraction(5, 10)]
+for target_of_one, draft_of_one in ((p, q), harmless):
     print(f"p = {', '.join(map(str, target_of_one))}; q = {', '.join(map(str, draft_of_one))}")
     for name, (keep, redraw) in rules.items():
         out = law_of_one_draft(target_of_one, draft_of_one, keep, redraw)
@@ -155,7 +155,7 @@ for target_of_one, draft_of_one in ((p, q), flat):
         print(f"  {name:14} gives {', '.join(map(str, out)):18} distance {gap}")
 
 # %% [markdown]
-# A mistake can hide: with the first pair of laws the threshold does no harm at all. One good example proves nothing.
+# A mistake can hide: with the second pair of laws the threshold does no harm at all. One good example proves nothing.
 
 # %% [markdown]
 # ## 4. What a proof does not see, and a certificate does

@@ -19,7 +19,7 @@ def test_nothing_that_was_certified_failed(root: Path) -> None:
     data = json.loads((root / RESULTS).read_text(encoding="utf-8"))
     assert data["certificates"]
     assert [name for name, entry in data["certificates"].items() if entry["verdict"] != "passed"] == []
-    assert [name for name, entry in data["greedy"].items() if entry["wrong"]] == []
+    assert [name for name, entry in data.get("greedy", {}).items() if entry["wrong"]] == []
 
 
 def test_every_drafter_is_in_the_table(root: Path) -> None:

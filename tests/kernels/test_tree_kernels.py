@@ -165,7 +165,7 @@ def test_version_1_on_two_hundred_trees(method, given, make_trees, check_equal, 
     drafts = DRAFTS[method]
     for draft in drafts:
         requests = -(-each // len(drafts))
-        batch, parents = make_trees(31, vocab=7, requests=requests, nodes=5, draft=draft, given=given, method=method)
+        batch, parents = make_trees(31, vocab=7, requests=requests, nodes=4, draft=draft, given=given, method=method)
         check_trees(check_equal, batch, parents, verify_tree_triton(batch, parents, method=method, version=1), method)
 
 
@@ -271,18 +271,18 @@ def test_a_chain_is_judged_as_a_chain(make_batch):
 def test_few_passes_decide_as_the_bounded_rule(method, make_trees, check_equal, poisoned_memory):
     shortened = 0
     for draft in DRAFTS[method]:
-        batch, parents = make_trees(8, vocab=5, requests=150, nodes=6, draft=draft, given=False, method=method)
+        batch, parents = make_trees(8, vocab=5, requests=120, nodes=6, draft=draft, given=False, method=method)
+        whole = verify_tree_reference(batch, parents, method=method)
         for max_passes in (0, 1, 2, 6):
             got = verify_tree_triton(batch, parents, method=method, max_passes=max_passes)
             check_trees(check_equal, batch, parents, got, method, max_passes)
-            whole = verify_tree_reference(batch, parents, method=method)
             differs = (got.path != whole.path).any(1)
             shortened += int(differs.sum())
             # six passes are enough for six nodes, and deterministic children need none
             assert not (max_passes == 6 and bool(differs.any()))
             if draft == "none" and method != "target_only":
                 assert not bool(differs.any())
-    assert shortened > 20
+    assert shortened > 10
 
 
 def test_a_level_less_is_the_token_after_the_path(make_trees):

@@ -9,6 +9,7 @@ import sys
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 from specdec_labs.bench_kernels import supervisor
 from specdec_labs.bench_kernels.page import write_page
@@ -16,6 +17,7 @@ from specdec_labs.bench_kernels.plan import CHAIN, HEADLINES, OPERATORS, VOCABUL
 from specdec_labs.bench_kernels.report import DRY_RUN, passed, results, share, summary
 from specdec_labs.bench_kernels.run import BenchKernelsOptions, run_bench_kernels
 from specdec_labs.bench_kernels.supervisor import Run, supervise
+from specdec_labs.cli.app import app
 
 TIMED = {"inputs": 4, "first_s": 1.0, "min_us": 30.0, "median_us": 40.0, "graph_min_us": 9.0, "graph_median_us": 10.0}
 
@@ -230,3 +232,9 @@ def test_without_plotly_there_are_tables(tmp_path: Path, monkeypatch: pytest.Mon
 def test_options_that_cannot_be_used_are_named(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         run_bench_kernels(BenchKernelsOptions(**options), print)
+
+
+def test_the_command_explains_what_it_cannot_use() -> None:
+    result = CliRunner().invoke(app, ["bench", "kernels", "--device", "cpu"])
+    assert result.exit_code == 2
+    assert "add --smoke for a dry run" in result.output

@@ -96,9 +96,18 @@ class Lab:
             Path(wanted).mkdir(parents=True, exist_ok=True)
             shutil.copy(path, wanted)
 
-    def use_dark_theme(self, page: Any) -> None:
-        page.evaluate("jupyterapp.commands.execute('apputils:change-theme', {theme: 'JupyterLab Dark'})")
-        page.wait_for_selector("body[data-jp-theme-light=false]", state="attached")
+    def use_theme(self, page: Any, name: str) -> None:
+        """ "Light" or "Dark"; the choice outlives the page."""
+        page.evaluate(
+            "(name) => jupyterapp.commands.execute('apputils:change-theme', {theme: `JupyterLab ${name}`})", name
+        )
+        page.wait_for_selector(f"body[data-jp-theme-light={'true' if name == 'Light' else 'false'}]", state="attached")
+
+    def hide_files(self, page: Any) -> None:
+        """Closes the list of files, which takes a third of the window."""
+        if page.locator("#jp-left-stack").is_visible():
+            page.evaluate("jupyterapp.commands.execute('application:toggle-left-area')")
+            page.wait_for_selector("#jp-left-stack", state="hidden")
 
 
 @pytest.fixture(scope="session")

@@ -17,6 +17,7 @@ def page(lab: Any, chromium: Any) -> Iterator[Any]:
     page = chromium.new_page(viewport={"width": 1280, "height": 1000})
     page.set_default_timeout(60_000)
     lab.run_all(page, NAME)
+    lab.use_theme(page, "Light")
     yield page
     page.close()
     lab.end_kernels()
@@ -67,7 +68,7 @@ def test_a_prediction_is_answered_once_and_locked(page: Any) -> None:
 
 
 def test_the_dark_theme_and_a_narrow_window_stay_readable(page: Any, lab: Any, tmp_path: Path) -> None:
-    lab.use_dark_theme(page)
+    lab.use_theme(page, "Dark")
     page.set_viewport_size({"width": 820, "height": 900})
     theatre = page.locator(".sd-theatre")
     theatre.scroll_into_view_if_needed()

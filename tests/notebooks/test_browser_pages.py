@@ -16,6 +16,7 @@ NAMES = [
     "05_draft_and_target",
     "06_trees_and_masks",
     "12_triton_kernels",
+    "90_explorers",
 ]
 PANELS = ".sd-panel, .sd-theatre, .widget-toggle-buttons, .js-plotly-plot"
 
@@ -85,6 +86,8 @@ def run(request: pytest.FixtureRequest, lab: Any, chromium: Any) -> Iterator[tup
     page = chromium.new_page(viewport={"width": 1280, "height": 1000})
     page.set_default_timeout(60_000)
     lab.run_all(page, request.param)
+    lab.use_theme(page, "Light")
+    lab.hide_files(page)
     yield request.param, page
     page.close()
     lab.end_kernels()
@@ -101,10 +104,9 @@ def test_a_page_runs_and_its_widgets_answer(run: tuple[str, Any], lab: Any, tmp_
         if found.count():
             found.first.scroll_into_view_if_needed()
             interact(found.first, page)
-    lab.use_dark_theme(page)
+    lab.use_theme(page, "Dark")
     page.set_viewport_size({"width": 800, "height": 1000})
     look(page, lab, tmp_path, f"{name}_dark_800")
-    page.evaluate("jupyterapp.commands.execute('apputils:change-theme', {theme: 'JupyterLab Light'})")
 
 
 def look(page: Any, lab: Any, folder: Path, name: str) -> None:

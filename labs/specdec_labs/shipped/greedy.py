@@ -59,7 +59,7 @@ CASES: dict[str, GreedyCase] = {
     "suffix": GreedyCase(lambda t: SuffixDrafter(), "chain", 16),
     "suffix tree": GreedyCase(lambda t: SuffixTreeDrafter(), "recursive", 16),
     "early exit": GreedyCase(lambda t: EarlyExitDrafter(t, 24), "chain", 4),
-    "int4": GreedyCase(lambda t: QuantizedDrafter(t, 4), "chain", 4),
+    "int4": GreedyCase(lambda t: QuantizedDrafter(t, 4, group=32), "chain", 4),
 }
 
 

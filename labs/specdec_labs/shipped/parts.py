@@ -63,7 +63,7 @@ class Parts:
     @cached_property
     def rounded_memo(self) -> MemoisedModel:
         """The target in int4 behind a memo."""
-        return self.remembered(quantized(self.target, 4))
+        return self.remembered(quantized(self.target, 4, group=32))
 
     @cached_property
     def eagle(self) -> tuple[EagleHead, CutVocabulary]:

@@ -42,7 +42,17 @@ def weights() -> str:
         card = read_card(name)
         size = sum(path.stat().st_size for path in (FOLDER / name).iterdir()) / 1e6
         figures = ", ".join(f"{key} {value:.3f}" for key, value in card["held_out"].items())
-        rows.append((f"`{name}`", card["parameters"], f"{size:.2f}", card["steps"], f"`{card['command']}`", figures))
+        steps = [entry["steps"] for entry in (card.get("earlier"), card) if entry is not None]
+        rows.append(
+            (
+                f"`{name}`",
+                card["parameters"],
+                f"{size:.2f}",
+                " + ".join(map(str, steps)),
+                f"`{card['command']}`",
+                figures,
+            )
+        )
     return markdown(("weights", "parameters", "MB", "steps", "command", "held-out figures, as stored"), rows)
 
 

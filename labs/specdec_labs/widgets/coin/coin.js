@@ -1,4 +1,4 @@
-const COIN_COLUMNS = ["draft", "token", "p (target)", "q (draft)", "kept min(p, q)", "residual", "law of the output", "off by"];
+const COIN_COLUMNS = ["draft", "token", "p (target)", "q (draft)", "kept", "residual", "output", "off by"];
 
 function massBar(kind, value) {
   const track = element("span", "sd-track");

@@ -1,0 +1,66 @@
+# ---
+# jupyter:
+#   kernelspec:
+#     display_name: Python 3
+#     language: python
+#     name: python3
+# ---
+
+# %% [markdown]
+# # The explorers on one page
+#
+# The same widgets as in the notebooks, without their text. `make dashboards` serves this page without JupyterLab.
+
+# %%
+MADE_FOR = "0.1.0"
+try:
+    from specdec_core import __version__
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError(
+        "SpecDec Lab is not installed for this kernel. In the folder of the repository run 'make setup', then "
+        "'make lab', and choose the kernel 'Python 3'."
+    ) from error
+
+print(f"SpecDec Lab {__version__}")
+if __version__ != MADE_FOR:
+    print(f"This page was made for version {MADE_FOR}: run 'git pull' and 'make setup', then reopen it.")
+
+# %% [markdown]
+# ## Speed-up
+#
+# Modelled; the squares are quoted from the seed documents. To put your own measurement on the map:
+# `specdec bench speedup --json FILE`, and its rows through `measured_points` (notebook 04).
+
+# %%
+from specdec_labs.widgets.speedup import speedup_explorer
+
+speedup_explorer()
+
+# %% [markdown]
+# ## Roofline
+
+# %%
+from specdec_labs.widgets.roofline import roofline_explorer
+
+roofline_explorer()
+
+# %% [markdown]
+# ## One draft, one coin
+
+# %%
+from specdec_labs.widgets.coin import coin_editor
+
+coin_editor(["6/10", "3/10", "1/10"], ["2/10", "2/10", "6/10"], drafted=2, u=0.3)
+
+# %% [markdown]
+# ## Trees and their masks
+#
+# The best tree of each size when the first, second and third child of a node are accepted with 0.6, 0.2 and 0.1.
+
+# %%
+from specdec_core.sequoia import sequoia_tree
+from specdec_core.tree_shapes import shape_of
+from specdec_labs.widgets.tree import frame_of, tree_view
+
+shapes = [shape_of(sequoia_tree((0.6, 0.2, 0.1), nodes, 6)) for nodes in range(1, 25)]
+tree_view([frame_of(shape, name=lambda _: "·", label=f"{len(shape)} nodes") for shape in shapes])
