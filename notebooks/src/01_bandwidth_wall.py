@@ -181,7 +181,7 @@ figure.add_scatter(x=list(ROWS), y=list(ROWS), name="no sharing at all", mode="l
 figure.update_layout(
     template="plotly_white",
     height=380,
-    margin={"l": 10, "r": 10, "t": 30, "b": 10},
+    margin={"l": 10, "r": 10, "t": 60, "b": 10},
     xaxis_title="tokens in the pass",
     yaxis_title="time, in passes over one token",
     yaxis_range=[0, max(3.0, 1.2 * curve.relative(ROWS[-1], 64))],

@@ -85,7 +85,7 @@ def test_every_node_has_the_law_of_its_parent_and_a_level_costs_one_pass(model, 
 def test_siblings_have_their_joint_law(model, law, chi_square, proposal: str) -> None:
     drafter = TreeDrafter(model, (-1, -1), proposal)
     counts: dict[tuple[int, ...], int] = {}
-    for seed in range(1200):
+    for seed in range(800):
         drafter.start(8)
         tokens = propose(drafter, [1, 2], 2, SamplingParams(), seed).tokens
         counts[tokens] = counts.get(tokens, 0) + 1

@@ -12,7 +12,7 @@ from specdec_core.models.llama import Llama
 from specdec_core.models.llama_load import llama_from_hf
 from specdec_core.models.protocol import LanguageModel
 
-VOCAB, PREFIX, TREES, LARGEST = 97, 7, 50, 64
+VOCAB, PREFIX, TREES, FOLDS, LARGEST = 97, 7, 50, 5, 64
 LIMIT, UNSEEN = 2e-4, 1e-6
 
 
@@ -36,6 +36,10 @@ def model(request: pytest.FixtureRequest) -> LanguageModel:
     return llama_from_hf(hf_llama) if request.param == "own" else HFModel(hf_llama)
 
 
+def is_eager(model: LanguageModel) -> bool:
+    return isinstance(model, HFModel) and model.model.config._attn_implementation == "eager"
+
+
 def random_trees(count: int, seed: int) -> Iterator[DraftTree]:
     """Trees of 1 to 64 nodes, from bushes (any node may get the next child) to near-chains (mostly the last one)."""
     rng = random.Random(seed)
@@ -53,10 +57,11 @@ def tree_logits(model: LanguageModel, prompt: list[int], tree: DraftTree) -> tor
     return model.forward(fed, tree.position_ids(PREFIX - 1), tree.attention_mask(PREFIX - 1), cache=cache).logits
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(FOLDS))
 def test_every_node_has_the_logits_of_its_path_alone(model: LanguageModel, seed: int) -> None:
     prompt = torch.randint(VOCAB, (PREFIX,), generator=torch.Generator().manual_seed(seed)).tolist()
-    for tree in random_trees(TREES // 5, seed):
+    # eager attention is the same model with the mask written another way: a few trees show that it is right
+    for tree in random_trees(2 if is_eager(model) else TREES // FOLDS, seed):
         found = tree_logits(model, prompt, tree)
         checked = set()
         for node in reversed(range(len(tree))):

@@ -3,7 +3,9 @@
 import json
 from pathlib import Path
 
-from specdec_labs.acceptance.page import AIMS, filled
+import pytest
+
+from specdec_labs.acceptance.page import AIMS, UNMEASURED, filled
 from specdec_labs.acceptance.result import csv_of, rows_of
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -45,6 +47,9 @@ def test_what_the_page_says_in_words() -> None:
 
 def test_sequoias_tree_keeps_its_promise_or_the_depths_say_why() -> None:
     """Within 5 % of what one vector predicts, or vectors that differ by depth bring the prediction closer."""
+    if RESULT["trees"] is None:
+        assert UNMEASURED in PAGE
+        pytest.skip("the trees are not measured yet: run specdec bench acceptance without --only")
     for drafter in RESULT["trees"]["drafters"]:
         shapes = {shape["kind"]: shape for shape in drafter["shapes"]}
         sequoia, full = shapes["sequoia"], shapes["full"]

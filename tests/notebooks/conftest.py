@@ -72,7 +72,8 @@ class Lab:
 
     def run_all(self, page: Any, name: str) -> None:
         """Opens the notebook, Run > Run All Cells, waits until it has run to its end or raised, and saves it."""
-        page.goto(f"{self.address}/lab/tree/{name}.ipynb?token={self.token}")
+        # a workspace of its own: else the tabs of earlier pages come back, with dialogs about their ended kernels
+        page.goto(f"{self.address}/lab/workspaces/{name}/tree/{name}.ipynb?token={self.token}")
         page.wait_for_selector(".jp-NotebookPanel .jp-Cell")
         wait_for(lambda: self.kernel_state() == "idle", START_S, lambda: f"kernel is {self.kernel_state()}")
         menu(page, "Run", "Run All Cells")

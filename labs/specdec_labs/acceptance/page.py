@@ -19,6 +19,8 @@ AIMS = (
 _SHOWN = 4
 
 
+_OF_TREES = ("trees", "vectors", "sized")
+UNMEASURED = "Not measured yet: the run was made with `--only`, which leaves the trees out."
 _BLOCK = re.compile(r"(<!-- table: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
@@ -32,7 +34,8 @@ def filled(text: str, result: Mapping[str, Any]) -> str:
     def make(match: re.Match[str]) -> str:
         if match[2] not in TABLES:
             raise ValueError(f"no table is called {match[2]!r}; there are {', '.join(TABLES)}")
-        return f"{match[1]}{TABLES[match[2]](result)}\n{match[3]}"
+        unmeasured = match[2] in _OF_TREES and result["trees"] is None
+        return f"{match[1]}{UNMEASURED if unmeasured else TABLES[match[2]](result)}\n{match[3]}"
 
     return _BLOCK.sub(make, text)
 
@@ -123,8 +126,9 @@ def claims(result: Mapping[str, Any]) -> str:
         row = rows.get((name, group, temperature))
         return "-" if row is None else _number(row.counts.alpha)
 
-    small = [(drafter["title"], drafter["small"]) for drafter in result["trees"]["drafters"]]
-    tokens = ", ".join(f"{title} {entry['measured']:.2f}" for title, entry in small)
+    drafters = result["trees"]["drafters"] if result["trees"] else ()
+    small = [(drafter["title"], drafter["small"]) for drafter in drafters]
+    tokens = ", ".join(f"{title} {entry['measured']:.2f}" for title, entry in small) or "not measured yet"
     added = [f"{100 * count / result['target_parameters']:.1f} %" for count in result["parameters"].values()]
     lines = (
         ("draft model: acceptance 70-85 %", "alpha, T = 0 / T = 1", _pair(alpha, "draft")),
