@@ -24,7 +24,7 @@ from specdec_core.tree_shapes import Parents, shape_of, sibling_ranks
 from specdec_core.whole_file import write_whole
 from specdec_labs.acceptance.counters import rounds_by_replay
 from specdec_labs.acceptance.counts import Counts, counts_of, mean_length
-from specdec_labs.acceptance.families import LEVELS, NODES
+from specdec_labs.acceptance.families import LEVELS, NODES, TOP_K
 from specdec_labs.acceptance.measure import texts_hash
 from specdec_labs.acceptance.rank_texts import Choice, eagle_texts, greedy_texts, medusa_texts, model_texts
 from specdec_labs.acceptance.recordings import Recordings
@@ -150,7 +150,7 @@ def _eagle(recordings: Recordings) -> dict[str, Any]:
     head, vocabulary = load_eagle_head(recordings.target)
     texts = _both(lambda choice: eagle_texts(recordings, head, vocabulary, choice, depth=DEPTH))
     entry = compared("eagle", "EAGLE head", *texts)
-    drafter = EagleDrafter(recordings.target, head, vocabulary, DynamicTree(top_k=4, depth=LEVELS))
+    drafter = EagleDrafter(recordings.target, head, vocabulary, DynamicTree(TOP_K, LEVELS))
     replayed = rounds_by_replay(recordings, drafter, NODES, LEVELS, reads_states=True)
     by_text = [replayed(index) for index in greedy_texts(recordings, MEASURED_ON)]
     found = [counts_of(rounds) for rounds in by_text]
