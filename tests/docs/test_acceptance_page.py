@@ -43,10 +43,16 @@ def test_what_the_page_says_in_words() -> None:
     assert alpha("int8") > alpha("int4") > alpha("int3")
     mean = {family["name"]: ROWS[family["name"], "all", 0.0].mean for family in RESULT["families"]}
     assert mean["eagle-tree"] > mean["eagle"] and mean["suffix-corpus"] > mean["suffix-tree"] > 1
+    # the cut makes no difference to the argmax, and all the difference to the law
+    assert mean["draft"] == mean["draft-cut"] and alpha("draft-cut", 1.0) > 2 * alpha("draft", 1.0)
+    assert alpha("layers") > 1.3 * alpha("early-exit")
+    bound = ROWS["copying", "copying", 0.0].mean
+    assert bound is not None and bound < 3.0, "one copy a round cannot reach the aim"
+    assert ROWS["copying", "all", 0.0].mean > mean["suffix-tree"] > ROWS["ngram", "all", 0.0].mean - 0.05
 
 
-def test_sequoias_tree_keeps_its_promise_or_the_depths_say_why() -> None:
-    """Within 5 % of what one vector predicts, or vectors that differ by depth bring the prediction closer."""
+def test_sequoias_tree_keeps_its_promise_or_the_table_says_why() -> None:
+    """Within 5 % of what one vector predicts, or within that over all places: rounds start at the hard ones."""
     if RESULT["trees"] is None:
         assert UNMEASURED in PAGE
         pytest.skip("the trees are not measured yet: run specdec bench acceptance without --only")
@@ -55,5 +61,12 @@ def test_sequoias_tree_keeps_its_promise_or_the_depths_say_why() -> None:
         sequoia, full = shapes["sequoia"], shapes["full"]
         off = abs(sequoia["measured"] / sequoia["expected"] - 1)
         by_depth = abs(sequoia["measured"] / sequoia["expected_by_depth"] - 1)
-        assert off <= 0.05 or by_depth < off, drafter["name"]
+        assert off <= 0.05 or by_depth <= 0.05 and sequoia["measured"] < sequoia["every_place"], drafter["name"]
         assert sequoia["high"] >= full["low"], "not worse than the full tree beyond the intervals"
+        assert sequoia["measured"] > full["measured"]
+        for shape in drafter["shapes"]:
+            assert shape["high"] < sequoia["low"] or shape["kind"] == "eagle-2" or shape["low"] < sequoia["high"]
+            if shape["kind"] != "eagle-2":
+                assert abs(shape["every_place"] / shape["expected"] - 1) < 0.03
+        if "eagle-2" in shapes:
+            assert shapes["eagle-2"]["measured"] > max(shapes[kind]["measured"] for kind in shapes if kind != "eagle-2")

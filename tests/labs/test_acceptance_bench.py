@@ -160,7 +160,7 @@ def made_result() -> dict[str, Any]:
     second: dict[str, Cell] = {"mt_bench, T = 0": [[1, 10, 11, 10, 1, 10], [2, 0, 0, 0, 0, 0]]}
     known = Family("eagle-tree", "EAGLE-2, tree of 16", 16, 5, True, lambda recordings: lambda index: None)  # type: ignore
     other = Family("draft", "distilled draft, K = 4", 4, 4, False, lambda recordings: lambda index: None)  # type: ignore
-    shape = {"expected": 2.0, "expected_by_depth": 1.9, "measured": 1.8, "low": 1.7, "high": 1.9}
+    shape = {"every_place": 1.85, "expected": 2.0, "expected_by_depth": 1.9, "measured": 1.8, "low": 1.7, "high": 1.9}
     drafter = {"name": "eagle", "title": "EAGLE head", "vector": [0.5, 0.2], "by_depth": [[0.5, 0.2], [0.4, 0.1]]}
     shapes = {"shapes": [{"kind": "chain", **shape}], "small": {"kind": "sequoia", **shape}}
     compared = {"nodes": 16, "prompts": 3, "drafters": [{**drafter, **shapes}]}
@@ -181,8 +181,8 @@ def test_rows_and_csv() -> None:
     line = next(line for line in lines if line["drafter"] == "eagle-tree" and line["group"] == "mt_bench")
     assert (line["tokens_per_round"], line["survival_1"], line["conditional_2"]) == ("2.5000", "0.7500", "0.8000")
     assert line["drafted_per_round"] == "4.0000"
-    with pytest.raises(ValueError, match="expected 'specdec.acceptance', 1"):
-        rows_of({**made_result(), "version": 2})
+    with pytest.raises(ValueError, match="expected 'specdec.acceptance', 2"):
+        rows_of({**made_result(), "version": 1})
 
 
 def test_tables_say_what_the_result_holds() -> None:
@@ -191,7 +191,7 @@ def test_tables_say_what_the_result_holds() -> None:
     assert "| 3.00 |" in by_task(result) and "3.00" in overview(result)
     assert "| EAGLE-2, tree of 16 | 0 | 0.76 | 0.79 | 0.60 | - | - |" in by_position(result)
     assert "| EAGLE-2, tree of 16 | all prompts | 2.8 | 2.58 (" in aims(result) and "missed" in aims(result)
-    assert "| EAGLE head | chain | 2.00 | 1.90 | 1.80 (1.70 to 1.90) | -10.0 % |" in trees(result)
+    assert "| EAGLE head | chain | 2.00 | 1.90 | 1.85 | 1.80 (1.70 to 1.90) | -10.0 % |" in trees(result)
     assert "| EAGLE head | 2 | 0.40 | 0.10 |" in vectors(result)
     assert "| EAGLE head 1.80 |" in claims(result) and "| 1.0 % / 3.0 % |" in claims(result)
     assert "| 0.10 / - |" in claims(result), "alpha of the draft at T = 0; it did not run at 1"
@@ -230,7 +230,7 @@ def test_pictures_hold_the_numbers(tmp_path: Path) -> None:
     from specdec_labs.plots.acceptance import acceptance_figure, trees_figure, write_acceptance_html
 
     result = made_result()
-    means = [y for trace in acceptance_figure(result).data if trace.mode == "markers" for y in trace.y]
+    means = [y for trace in acceptance_figure(result).data if trace.mode == "markers" for y in trace.x]
     assert 62 / 24 in means
     lines = [list(trace.y) for trace in acceptance_figure(result).data if trace.mode == "lines+markers"]
     assert [19 / 24, 0.8] in lines

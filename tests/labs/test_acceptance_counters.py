@@ -13,6 +13,7 @@ from specdec_core.drafters import (
     EagleDrafter,
     MedusaDrafter,
     ModelDrafter,
+    NGramDrafter,
     SuffixDrafter,
     SuffixTreeDrafter,
 )
@@ -25,7 +26,7 @@ from specdec_core.models.medusa import MedusaHeads
 from specdec_core.models.trainable import TrainableLlama, reader_of
 from specdec_core.toy import PrefixModel
 from specdec_core.warp import SamplingParams
-from specdec_labs.acceptance.counters import by_eagle, by_medusa, by_model, by_replay
+from specdec_labs.acceptance.counters import by_eagle, by_medusa, by_model, by_perfect_copy, by_replay, longest_copy
 from specdec_labs.acceptance.counts import Counts, counts_of
 from specdec_labs.acceptance.local_ids import LocalDrafter, LocalIds
 from specdec_labs.acceptance.prompts import BenchPrompt
@@ -124,6 +125,16 @@ def test_a_draft_the_text_does_not_contain_becomes_one_id() -> None:
     assert local.inward([20, 55, 99]) == (1, 4, 3) and local.outward([0, 3]) == (10, 99)
     with pytest.raises(ValueError, match="proposes 'chain'; its law is over the target's ids"):
         LocalDrafter(ModelDrafter(PrefixModel(3, lambda prefix: [0.0] * 3)), local)
+
+
+def test_a_perfect_copy_is_never_beaten_by_a_chain_of_copies(recordings: Recordings) -> None:
+    assert longest_copy([1, 2, 3, 9, 1, 2, 3, 4], 4, 16) == 3
+    assert longest_copy([1, 2, 3, 9, 1, 2, 3, 4], 4, 2) == 2
+    assert longest_copy([4, 4, 4, 4], 2, 16) == 2, "what has not come out yet cannot be copied"
+    for index in range(len(TEXTS)):
+        bound = by_perfect_copy(recordings, 6)(index)
+        found = by_replay(recordings, NGramDrafter(), 6, 6, reads_states=False)(index)
+        assert bound.emitted / bound.rounds >= found.emitted / found.rounds
 
 
 def test_texts_of_both_kinds_are_here(recordings: Recordings, tmp_path: Path) -> None:

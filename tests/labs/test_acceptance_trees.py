@@ -27,6 +27,7 @@ from specdec_labs.acceptance.replay import Replay, replay
 from specdec_labs.acceptance.rows import answer_logits, answer_states
 from specdec_labs.acceptance.text_model import TextModel
 from specdec_labs.acceptance.trees import (
+    CHILDREN,
     TextRanks,
     acceptance_vector,
     expected_tokens,
@@ -35,6 +36,7 @@ from specdec_labs.acceptance.trees import (
     ordered,
     rounds_of_shape,
     shapes,
+    tokens_from_every_place,
     vectors_by_depth,
 )
 
@@ -167,7 +169,7 @@ def test_a_text_that_ends_itself_counts_to_its_end() -> None:
 
 
 def drawn(vectors: torch.Tensor, starts: int) -> TextRanks:
-    """Ranks drawn independently with a law for each depth; rank 7 stands for all the rest."""
+    """Ranks drawn independently with a law for each depth; the rest is never proposed."""
     rest = 1 - vectors.sum(dim=-1, keepdim=True)
     law = torch.cat([vectors, rest], dim=-1)
     generator = torch.Generator().manual_seed(3)
@@ -177,11 +179,11 @@ def drawn(vectors: torch.Tensor, starts: int) -> TextRanks:
 
 
 def test_with_one_vector_for_all_depths_sequoia_gets_what_it_expects() -> None:
-    vector = torch.tensor([0.5, 0.2, 0.1, 0.05, 0.0, 0.0, 0.0, 0.0])
-    text = drawn(vector.expand(6, 8), 60_000)
+    vector = torch.tensor([0.5, 0.2, 0.1, 0.05, *[0.0] * 6])
+    text = drawn(vector.expand(6, CHILDREN), 60_000)
     found = acceptance_vector([text])
     assert found == pytest.approx(vector.tolist(), abs=0.01)
-    assert torch.allclose(vectors_by_depth([text]), vector.double().expand(6, 8), atol=0.03)
+    assert torch.allclose(vectors_by_depth([text]), vector.double().expand(6, CHILDREN), atol=0.03)
     chosen = shapes([text], 16)
     expected = {name: expected_tokens(parents, found) for name, parents in chosen.items()}
     assert expected["sequoia"] >= max(expected.values()) - 1e-9
@@ -189,10 +191,20 @@ def test_with_one_vector_for_all_depths_sequoia_gets_what_it_expects() -> None:
         measured = rounds_of_shape(parents, text).mean_length
         assert measured == pytest.approx(expected[name], rel=0.02)
         assert expected_tokens_by_depth(parents, vectors_by_depth([text])) == pytest.approx(expected[name], rel=0.03)
+        assert tokens_from_every_place(parents, [text]) == pytest.approx(expected[name], rel=0.02)
+
+
+def test_rounds_that_start_behind_failures_emit_less_than_places_do_on_average() -> None:
+    """Failures in clusters: a stretch of right drafts is passed in few rounds, a stretch of wrong ones in many."""
+    rights = torch.tensor(([True] * 12 + [False] * 12) * 50)
+    ranks = torch.stack([torch.where(rights.roll(-ahead), 0, NEVER) for ahead in range(3)], dim=1)
+    text = TextRanks(ranks, False)
+    assert rounds_of_shape(chain_shape(3), text).mean_length == pytest.approx(24 / 15, abs=0.01)
+    assert tokens_from_every_place(chain_shape(3), [text]) == pytest.approx(1 + 33 / 24, abs=0.01)
 
 
 def test_a_vector_that_falls_with_depth_breaks_the_expectation_and_the_one_by_depth_holds() -> None:
-    falling = torch.stack([torch.tensor([0.6, 0.15, 0.05, 0, 0, 0, 0, 0]) * 0.6**depth for depth in range(6)])
+    falling = torch.stack([torch.tensor([0.6, 0.15, 0.05, *[0.0] * 7]) * 0.6**depth for depth in range(6)])
     text = drawn(falling, 60_000)
     shape = shapes([text], 16)["sequoia"]
     measured = rounds_of_shape(shape, text).mean_length
@@ -201,8 +213,8 @@ def test_a_vector_that_falls_with_depth_breaks_the_expectation_and_the_one_by_de
 
 
 def test_shapes_are_of_the_size_and_kind_asked_for() -> None:
-    vector = torch.tensor([0.5, 0.2, 0.1, 0.05, 0.0, 0.0, 0.0, 0.0])
-    chosen = shapes([drawn(vector.expand(16, 8), 2000)], 16)
+    vector = torch.tensor([0.5, 0.2, 0.1, 0.05, *[0.0] * 6])
+    chosen = shapes([drawn(vector.expand(16, CHILDREN), 2000)], 16)
     assert all(len(parents) <= 16 for parents in chosen.values())
     assert chosen["chain"] == chain_shape(16)
     assert chosen["full"][:7] == (-1, -1, 0, 0, 1, 1, 2)
@@ -210,5 +222,5 @@ def test_shapes_are_of_the_size_and_kind_asked_for() -> None:
     assert ordered((-1, -1, 0, -1), [1, 0, 0, 2]) == (-1, -1, -1, 1)
     with pytest.raises(ValueError, match=r"have ranks \[1\]"):
         ordered((-1,), [1])
-    accuracies = marginal_accuracies([drawn(vector.expand(2, 8), 5000)])
-    assert accuracies.shape == (2, 8) and bool((accuracies.sum(dim=-1) <= 1).all())
+    accuracies = marginal_accuracies([drawn(vector.expand(2, CHILDREN), 5000)])
+    assert accuracies.shape == (2, CHILDREN) and bool((accuracies.sum(dim=-1) <= 1).all())

@@ -4,7 +4,7 @@ The second is for drafters whose laws along the text are known without drafting;
 (tests/labs/test_acceptance_counters.py) at a fraction of its cost.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from specdec_core.drafters import Drafter
 from specdec_core.models.cut_vocabulary import CutVocabulary
@@ -102,6 +102,40 @@ def by_medusa(recordings: Recordings, heads: MedusaHeads, vocabulary: CutVocabul
         return rounds_of_shape(shape, TextRanks(ranks, recordings.ends(index)))
 
     return count
+
+
+def by_perfect_copy(recordings: Recordings, longest: int) -> CountOf:
+    """No drafter but a bound: of all places before, the one whose continuation is right for longest is copied."""
+
+    def count(index: int) -> Counts:
+        text = recordings.texts[index]
+        tokens, start, total = text.tokens, text.prompt_length + 1, Counts()
+        while start < len(tokens) and (recordings.ends(index) or start + longest + 1 <= len(tokens)):
+            accepted = longest_copy(tokens, start, longest)
+            emitted = min(accepted + 1, len(tokens) - start)
+            places = tuple((1, int(accepted + 1 >= depth), int(accepted >= depth)) for depth in range(1, longest + 1))
+            tested = min(accepted + 1, longest)
+            total += Counts(1, emitted, longest, accepted, tested, places)
+            start += emitted
+        return total
+
+    return count
+
+
+def longest_copy(tokens: Sequence[int], start: int, longest: int) -> int:
+    """How many tokens from `start` on, at most `longest`, follow somewhere before it in the same order."""
+    best = 0
+    for place in range(start):
+        length = 0
+        while (
+            length < longest
+            and place + length < start
+            and start + length < len(tokens)
+            and tokens[place + length] == tokens[start + length]
+        ):
+            length += 1
+        best = max(best, length)
+    return best
 
 
 def _sampled(recordings: Recordings, index: int, drafted: Chances) -> Counts:

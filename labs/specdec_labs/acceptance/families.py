@@ -27,7 +27,7 @@ from specdec_core.models.shipped import (
     read_card,
 )
 from specdec_core.suffix_automaton import corpus_of
-from specdec_labs.acceptance.counters import CountOf, by_eagle, by_medusa, by_model, by_replay
+from specdec_labs.acceptance.counters import CountOf, by_eagle, by_medusa, by_model, by_perfect_copy, by_replay
 from specdec_labs.acceptance.rank_texts import Choice, medusa_texts
 from specdec_labs.acceptance.recordings import Recordings
 from specdec_labs.acceptance.trees import medusa_shape
@@ -87,13 +87,14 @@ def _model_free(corpus: Sequence[Sequence[int]]) -> list[Family]:
         Family("suffix-tree", "suffix automaton, tree of 16", NODES, NODES, True, _free(SuffixTreeDrafter)),
         Family(
             "suffix-corpus",
-            "the same with a corpus of the target's answers",
+            "suffix automaton, tree of 16, corpus",
             NODES,
             NODES,
             True,
             _free(lambda: SuffixTreeDrafter(corpus=corpus_of(corpus, _CORPUS_DEPTH))),
             settings=held,
         ),
+        Family("copying", "bound: the best earlier copy, 16", NODES, NODES, True, _perfect_copy),
     ]
 
 
@@ -134,6 +135,10 @@ def _of_the_target() -> list[Family]:
 def _free(make: Callable[[], Drafter], budget: int = NODES) -> Callable[[Recordings], CountOf]:
     """A drafter without a model, as deep as its budget."""
     return lambda recordings: by_replay(recordings, make(), budget, budget, reads_states=False)
+
+
+def _perfect_copy(recordings: Recordings) -> CountOf:
+    return by_perfect_copy(recordings, NODES)
 
 
 def _model(load: Callable[[Recordings], LanguageModel]) -> Callable[[Recordings], CountOf]:

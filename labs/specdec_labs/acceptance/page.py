@@ -94,9 +94,13 @@ def trees(result: Mapping[str, Any]) -> str:
         for shape in drafter["shapes"]:
             measured = f"{shape['measured']:.2f} ({shape['low']:.2f} to {shape['high']:.2f})"
             off = 100 * (shape["measured"] / shape["expected"] - 1)
-            expected = (f"{shape['expected']:.2f}", f"{shape['expected_by_depth']:.2f}")
+            expected = (
+                f"{shape['expected']:.2f}",
+                f"{shape['expected_by_depth']:.2f}",
+                _number(shape.get("every_place")),
+            )
             lines.append((drafter["title"], shape["kind"], *expected, measured, f"{off:+.1f} %"))
-    heads = ("drafter", "tree", "one vector", "a vector a depth", "measured", "measured to one vector")
+    heads = ("drafter", "tree", "one vector", "a vector a depth", "from every place", "measured", "to one vector")
     return table(heads, lines)
 
 

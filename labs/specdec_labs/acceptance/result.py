@@ -12,7 +12,7 @@ from specdec_labs.acceptance.families import Family
 from specdec_labs.acceptance.measure import Cell, cell_name
 from specdec_labs.acceptance.record import TEMPERATURES
 
-SCHEMA, SCHEMA_VERSION = "specdec.acceptance", 1
+SCHEMA, SCHEMA_VERSION = "specdec.acceptance", 2
 GROUPS: dict[str, tuple[str, ...]] = {
     "all": (MT_BENCH, HUMANEVAL, *TASKS),
     MT_BENCH: (MT_BENCH,),
@@ -49,7 +49,7 @@ def result_of(
             "title": family.title,
             "deterministic": family.deterministic,
             "identity": family.identity(),
-            "cells": dict(cells[family.name]),
+            "cells": {name: [" ".join(map(str, row)) for row in cell] for name, cell in cells[family.name].items()},
         }
         for family in families
     ]
@@ -79,10 +79,14 @@ def rows_of(result: Mapping[str, Any], groups: Sequence[str] = tuple(GROUPS)) ->
     return rows
 
 
-def counts_in(cells: Mapping[str, Cell], group: str, temperature: float) -> list[Counts]:
-    """The counts of every prompt of a group; prompts without a round are left out."""
+def counts_in(cells: Mapping[str, Sequence[str]], group: str, temperature: float) -> list[Counts]:
+    """The counts of every prompt of a group; prompts without a round are left out.
+
+    A cell holds a line a prompt: its number, then its counts in the order of `Counts.to_list`.
+    """
     names = [cell_name(task, temperature) for task in GROUPS[group]]
-    found = [Counts.from_list(numbers[1:]) for name in names for numbers in cells.get(name, [])]
+    lines = [line for name in names for line in cells.get(name, [])]
+    found = [Counts.from_list([int(number) for number in line.split()[1:]]) for line in lines]
     return [counts for counts in found if counts.rounds]
 
 

@@ -35,6 +35,7 @@ from specdec_labs.acceptance.trees import (
     expected_tokens_by_depth,
     rounds_of_shape,
     shapes,
+    tokens_from_every_place,
     vectors_by_depth,
 )
 
@@ -58,7 +59,12 @@ def compare_trees(
     """Expected and measured tokens a round of every shape on every drafter; held in `folder` until weights change."""
     path = folder / "trees.json"
     names = (SMOLLM2_DRAFT, SMOLLM2_MEDUSA, SMOLLM2_EAGLE)
-    identity = {"weights": [read_card(name)["sha256"] for name in names], "texts": texts_hash(recordings)}
+    identity = {
+        "format": 2,
+        "top_k": TOP_K,
+        "weights": [read_card(name)["sha256"] for name in names],
+        "texts": texts_hash(recordings),
+    }
     try:
         held = json.loads(path.read_text(encoding="utf-8"))
         if held["identity"] == identity:
@@ -80,14 +86,15 @@ def compare_trees(
 def compared(name: str, title: str, chosen_on: list[TextRanks], measured_on: list[TextRanks]) -> dict[str, Any]:
     """One drafter: its acceptance vectors, and every shape chosen on the one set of texts and measured on the other."""
     vector, by_depth = acceptance_vector(chosen_on), vectors_by_depth(chosen_on)
-    entries = []
-    for kind, parents in shapes(chosen_on, NODES).items():
+
+    def entry(kind: str, parents: Parents) -> dict[str, Any]:
         expected = expected_tokens(parents, vector), expected_tokens_by_depth(parents, by_depth)
         found = [rounds_of_shape(parents, text) for text in measured_on]
-        entries.append(_entry(kind, parents, expected, found))
-    parents = sequoia_tree(vector, *SMALL)
-    expected = expected_tokens(parents, vector), expected_tokens_by_depth(parents, by_depth)
-    small = _entry("sequoia", parents, expected, [rounds_of_shape(parents, text) for text in measured_on])
+        places = tokens_from_every_place(parents, measured_on)
+        return {"parents": list(parents), "every_place": places, **_entry(kind, expected, found)}
+
+    entries = [entry(kind, parents) for kind, parents in shapes(chosen_on, NODES).items()]
+    small = entry("sequoia", sequoia_tree(vector, *SMALL))
     vectors = {"vector": vector, "by_depth": by_depth.tolist()}
     return {"name": name, "title": title, **vectors, "shapes": entries, "small": small}
 
@@ -129,11 +136,10 @@ def expected_of_rounds(rounds: Sequence[Round], by_depth: Any) -> float:
     return total / len(rounds)
 
 
-def _entry(kind: str, parents: Parents | None, expected: tuple[float, float], found: list[Counts]) -> dict[str, Any]:
+def _entry(kind: str, expected: tuple[float, float], found: list[Counts]) -> dict[str, Any]:
     mean, low, high = mean_length(found)
-    shape = {} if parents is None else {"parents": list(parents)}
     chances = {"expected": expected[0], "expected_by_depth": expected[1]}
-    return {"kind": kind, **shape, **chances, "measured": mean, "low": low, "high": high}
+    return {"kind": kind, **chances, "measured": mean, "low": low, "high": high}
 
 
 def _draft(recordings: Recordings) -> tuple[list[TextRanks], list[TextRanks]]:
@@ -157,7 +163,7 @@ def _eagle(recordings: Recordings) -> dict[str, Any]:
     rounds = [entry for own in by_text for entry in own]
     pooled = [entry["vector"]] * len(entry["by_depth"])
     expected = expected_of_rounds(rounds, pooled), expected_of_rounds(rounds, entry["by_depth"])
-    entry["shapes"].append(_entry("eagle-2", None, expected, found))
+    entry["shapes"].append(_entry("eagle-2", expected, found))
     return entry
 
 

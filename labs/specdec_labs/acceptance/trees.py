@@ -18,7 +18,7 @@ from specdec_core.tree_shapes import Parents, chain_shape, shape_of, sibling_ran
 from specdec_labs.acceptance.counts import Counts
 from specdec_labs.acceptance.ranks import NO_TOKEN, Ranks
 
-CHILDREN = 8
+CHILDREN = 10
 """Ranks that are told apart; a node never gets more children."""
 
 
@@ -117,22 +117,49 @@ def expected_tokens_by_depth(parents: Parents, vectors: Float[Tensor, "depth ran
 
 def rounds_of_shape(parents: Parents, text: TextRanks) -> Counts:
     """The rounds of a text with this tree of most probable children, as the replay counts them."""
-    fan_out = [parents.count(node) for node in range(-1, len(parents))]
-    children = [[child for child, parent in enumerate(parents) if parent == node] for node in range(-1, len(parents))]
-    depth = max(shape_of(parents).depths, default=0)
-    table = text.ranks.tolist()
-    starts, total, start = len(table), Counts(), 0
-    while start < starts and (text.stops or start + depth < starts):
-        node, accepted, tested = -1, 0, 0
-        while fan_out[node + 1] and start + accepted < starts:
-            tested += 1
-            rank = table[start][accepted]
-            if not rank < fan_out[node + 1]:
-                break
-            node = children[node + 1][rank]
-            accepted += 1
-        positions = tuple((1, int(tested >= place), int(accepted >= place)) for place in range(1, depth + 1))
-        emitted = min(accepted + 1, starts - start)
+    walk = _Walk(parents, text)
+    total, start = Counts(), 0
+    while start < walk.starts and (text.stops or start + walk.depth < walk.starts):
+        accepted, tested = walk.from_start(start)
+        positions = tuple((1, int(tested >= place), int(accepted >= place)) for place in range(1, walk.depth + 1))
+        emitted = min(accepted + 1, walk.starts - start)
         total += Counts(1, emitted, len(parents), accepted, tested, positions)
         start += emitted
     return total
+
+
+def tokens_from_every_place(parents: Parents, texts: Sequence[TextRanks]) -> float:
+    """Tokens a round would emit, on average over all places of the texts.
+
+    More than rounds do emit where drafts that fail come in clusters: a round starts behind the failure of the last one.
+    """
+    emitted = places = 0
+    for text in texts:
+        walk = _Walk(parents, text)
+        for start in range(walk.starts - walk.depth):
+            emitted += walk.from_start(start)[0] + 1
+            places += 1
+    return emitted / places
+
+
+class _Walk:
+    """Walks of one tree along one text."""
+
+    def __init__(self, parents: Parents, text: TextRanks) -> None:
+        nodes = range(-1, len(parents))
+        self._children = [[child for child, parent in enumerate(parents) if parent == node] for node in nodes]
+        self._ranks = text.ranks.tolist()
+        self.starts = len(self._ranks)
+        self.depth = max(shape_of(parents).depths, default=0)
+
+    def from_start(self, start: int) -> tuple[int, int]:
+        """Accepted and tested drafts of a round that starts there."""
+        node, accepted, tested = -1, 0, 0
+        while self._children[node + 1] and start + accepted < self.starts:
+            tested += 1
+            rank = self._ranks[start][accepted]
+            if rank >= len(self._children[node + 1]):
+                break
+            node = self._children[node + 1][rank]
+            accepted += 1
+        return accepted, tested

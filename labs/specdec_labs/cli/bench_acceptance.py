@@ -155,8 +155,7 @@ def _facts(recordings: Recordings, options: BenchAcceptanceOptions) -> dict[str,
     differing, looked_at = recordings.near_ties(greedy_texts(recordings, Choice(every=_TIES_EVERY)))
     measured = [text for text in recordings.texts if not text.prompt.tuning and text.temperature == 0]
     return {
-        "command": "specdec bench acceptance --json docs/results/acceptance-smollm2.json "
-        "--csv docs/results/acceptance-smollm2.csv",
+        "command": "specdec bench acceptance --curve docs/results/acceptance-curve.json",
         "target": "SmolLM2-135M-Instruct (Q4_1 weights as float32)",
         "target_sha256": SMOLLM2_SHA256,
         "max_new_tokens": options.tokens,

@@ -13,55 +13,66 @@ if TYPE_CHECKING:
 
 _COLOURS = (
     *("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000"),
-    *("#7f6000", "#8c510a", "#595959", "#1b7837", "#762a83", "#b2182b", "#4393c3"),
+    *("#7f6000", "#8c510a", "#595959", "#1b7837", "#762a83", "#b2182b", "#4393c3", "#fb6a4a"),
 )
+_GROUPS = {
+    "all": ("#000000", "circle"),
+    MT_BENCH: ("#0072b2", "triangle-up"),
+    HUMANEVAL: ("#d55e00", "square"),
+    "own": ("#009e73", "diamond"),
+}
 _SYMBOLS = {"chain": "circle", "full": "square", "medusa": "triangle-up", "sequoia": "diamond", "eagle-2": "star"}
 _DEPTH = 5
 
 
 def acceptance_figure(result: Mapping[str, Any]) -> "go.Figure":
-    """Left: tokens a round with intervals, a panel a temperature. Right: conditional acceptance by position."""
+    """Above: tokens a round with intervals, a line a drafter. Below: acceptance by position. T = 0 left, 1 right."""
     from plotly.subplots import make_subplots
 
     titles = ("tokens a round, T = 0", "tokens a round, T = 1", "kept if tested, T = 0", "kept if tested, T = 1")
-    figure = make_subplots(rows=2, cols=2, subplot_titles=titles, horizontal_spacing=0.08, vertical_spacing=0.14)
-    rows = rows_of(result, ("all", MT_BENCH, HUMANEVAL, "own"))
+    figure = make_subplots(
+        rows=2, cols=2, subplot_titles=titles, shared_yaxes=True, horizontal_spacing=0.03, vertical_spacing=0.1
+    )
+    rows = rows_of(result, tuple(_GROUPS))
     colours = {entry["name"]: _COLOURS[i % len(_COLOURS)] for i, entry in enumerate(result["families"])}
     for column, temperature in enumerate((0.0, 1.0), start=1):
         for row in rows:
             if row.temperature == temperature and row.group == "all":
                 figure.add_trace(_by_position(row, colours[row.family], shown=column == 1), row=2, col=column)
-        for trace in _lengths([row for row in rows if row.temperature == temperature], colours):
-            figure.add_trace(trace, row=1, col=column)
-    figure.update_yaxes(rangemode="tozero", row=1)
+        for group in _GROUPS:
+            own = [row for row in rows if (row.temperature, row.group) == (temperature, group) and row.low is not None]
+            figure.add_trace(_lengths(own, group, shown=column == 1), row=1, col=column)
+    order = [entry["title"] for entry in result["families"]][::-1]
+    figure.update_yaxes(categoryorder="array", categoryarray=order, row=1)
+    figure.update_xaxes(range=[0.9, None], row=1)
     figure.update_yaxes(range=[0, 1], row=2)
     figure.update_xaxes(title_text="position in the draft", dtick=1, row=2)
-    figure.update_layout(template="plotly_white", height=900, margin={"t": 60}, legend={"y": 0.4})
+    figure.update_layout(
+        template="plotly_white",
+        height=1000,
+        margin={"t": 50},
+        legend={"y": 1.0, "yanchor": "top"},
+        legend2={"y": 0.45, "yanchor": "top"},
+    )
     return figure
 
 
-def _lengths(rows: list[Row], colours: Mapping[str, str]) -> list["go.Scatter"]:
+def _lengths(rows: list[Row], group: str, *, shown: bool) -> "go.Scatter":
     import plotly.graph_objects as go
 
-    traces = []
-    for name, colour in colours.items():
-        own = [row for row in rows if row.family == name and row.mean is not None and row.low is not None]
-        if own:
-            half = [row.mean - row.low for row in own if row.mean is not None and row.low is not None]
-            traces.append(
-                go.Scatter(
-                    x=[row.group.replace("_", "-") for row in own],
-                    y=[row.mean for row in own],
-                    error_y={"type": "data", "array": half, "width": 3},
-                    mode="markers",
-                    marker={"color": colour, "size": 8},
-                    name=own[0].title,
-                    legendgroup=name,
-                    showlegend=False,
-                    hovertemplate="%{x}: %{y:.2f} tokens a round<extra>" + own[0].title + "</extra>",
-                )
-            )
-    return traces
+    half = [row.mean - row.low for row in rows if row.mean is not None and row.low is not None]
+    colour, symbol = _GROUPS[group]
+    return go.Scatter(
+        x=[row.mean for row in rows],
+        y=[row.title for row in rows],
+        error_x={"type": "data", "array": half, "width": 3},
+        mode="markers",
+        marker={"color": colour, "symbol": symbol, "size": 9},
+        name=group.replace("_", "-"),
+        legendgroup=group,
+        showlegend=shown,
+        hovertemplate="%{y}: %{x:.2f} tokens a round<extra>" + group.replace("_", "-") + "</extra>",
+    )
 
 
 def _by_position(row: Row, colour: str, *, shown: bool) -> "go.Scatter":
@@ -74,6 +85,7 @@ def _by_position(row: Row, colour: str, *, shown: bool) -> "go.Scatter":
         mode="lines+markers",
         line={"color": colour},
         name=row.title,
+        legend="legend2",
         legendgroup=row.family,
         showlegend=shown,
         hovertemplate="position %{x}: %{y:.2f}<extra>" + row.title + "</extra>",
