@@ -130,13 +130,14 @@ for column, launch in enumerate(reading, start=1):
                     owner[read.request * (K + 1) + read.row][token] = number
     figure.add_trace(
         go.Heatmap(
-            z=owner,
+            z=[[None if number is None else number % 3 for number in row] for row in owner],
+            customdata=owner,
             y=labels,
             colorscale="Cividis",
             showscale=False,
             xgap=1,
             ygap=2,
-            hovertemplate="%{y}, token %{x}: read by program %{z}<extra></extra>",
+            hovertemplate="%{y}, token %{x}: read by program %{customdata}<extra></extra>",
         ),
         row=1,
         col=column,

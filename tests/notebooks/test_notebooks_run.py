@@ -18,6 +18,7 @@ WITHOUT_A_QUESTION = ("90_explorers",)
 ALL_PASSED = re.compile(r"public checks passed \(\d+\)")
 TIMEOUT_S = 600
 WIDGET = "application/vnd.jupyter.widget-view+json"
+PLOT = "application/vnd.plotly.v1+json"
 
 
 def run(path: Path, folder: Path) -> nbformat.NotebookNode:
@@ -66,8 +67,8 @@ def test_a_notebook_runs_with_the_reference_solutions(
     notebook = run_clean(path, tmp_path, monkeypatch)
     assert [task for task, says in checked(notebook).items() if not ALL_PASSED.search(says)] == []
     predictions = [cell for cell in notebook.cells if "PredictionCard(" in cell.source]
-    widgets = [output for output in outputs(notebook) if WIDGET in output.get("data", {})]
-    assert len(predictions) >= (source.stem not in WITHOUT_A_QUESTION) and len(widgets) > len(predictions)
+    seen = [output for output in outputs(notebook) if {WIDGET, PLOT} & set(output.get("data", {}))]
+    assert len(predictions) >= (source.stem not in WITHOUT_A_QUESTION) and len(seen) > len(predictions)
     if source.stem == "00_start_here":
         check_first_page(notebook)
 
@@ -95,7 +96,7 @@ def check_first_page(notebook: nbformat.NotebookNode) -> None:
     assert sum("redrawn after a refusal" in twin for twin in twins) == 1, "the theatre"
     assert sum("tasks solved" in twin for twin in twins) == 1 and len(twins) == 2, "and the passport"
     assert sum(WIDGET in data for data in shown) == 3, "the theatre, the prediction card and the passport"
-    assert sum("application/vnd.plotly.v1+json" in data for data in shown) == 1
+    assert sum(PLOT in data for data in shown) == 1
     printed = "".join(output.text for output in outputs(notebook) if output.output_type == "stream")
     for promise in (
         "plain: ",

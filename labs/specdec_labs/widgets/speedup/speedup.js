@@ -183,7 +183,7 @@ function paintMap(pen, view, look) {
   paintCells(pen, view, scale, look);
   pen.lineCap = "round";
   let labelled = -100;
-  for (const [level, alphas] of Object.entries(view.contours)) {
+  for (const [level, alphas] of Object.entries(view.contours).sort((one, other) => one[0] - other[0])) {
     const places = view.gammas.flatMap((gamma, row) => (alphas[row] === null ? [] : [[scale.x(alphas[row]), scale.y(gamma)]]));
     line(pen, places, look.ink, level === "1" ? 3 : 1);
     const end = places.length ? Math.min(places[places.length - 1][0], MAP.width - 26) : labelled;

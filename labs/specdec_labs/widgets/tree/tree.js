@@ -19,6 +19,8 @@ export function neighbour(nodes, id, key) {
   return level[place] ?? id;
 }
 
+const counted = (count, noun) => `${count} ${noun}${count === 1 ? "" : "s"}`;
+
 class TreePage {
   constructor(model) {
     this.model = model;
@@ -78,7 +80,7 @@ class TreePage {
     this.shown = view.frames[index];
     const selected = Math.min(this.model.get("selected"), this.shown.nodes.length - 1);
     const { label, leaves, depth, prefix } = this.shown;
-    this.title.textContent = `${label} · ${leaves} paths, depth ${depth}, after ${prefix} cached tokens`;
+    this.title.textContent = `${label} · ${counted(leaves, "path")}, depth ${depth}, after ${counted(prefix, "cached token")}`;
     this.family = ancestry(this.shown.nodes, selected);
     this.say.textContent = this.sentence(selected);
     if (document.activeElement !== this.frames.input) this.frames.set(index);
@@ -134,7 +136,7 @@ class TreePage {
     const { mask, prefix } = this.shown;
     const size = Math.max(7, Math.min(22, Math.floor(380 / (mask.length + 2))));
     const left = 46;
-    const chart = drawn("svg", { width: left + (mask.length + 1.5) * size + 4, height: (mask.length + 1) * size + 18, role: "img", "aria-label": `attention mask of ${mask.length} fed rows` });
+    const chart = drawn("svg", { width: Math.max(150, left + (mask.length + 1.5) * size + 4), height: (mask.length + 1) * size + 18, role: "img", "aria-label": `attention mask of ${mask.length} fed rows` });
     const name = (row) => (row === 0 ? "pend." : String(row - 1));
     mask.forEach((cells, row) => {
       if (size > 9) chart.append(drawn("text", { x: left - 6, y: 16 + (row + 0.75) * size, "text-anchor": "end", class: "sd-faint" }, name(row)));
