@@ -77,10 +77,12 @@ def remembered(micro) -> Callable[[Any], MemoisedModel]:
     return of
 
 
-def certified(micro, memo: MemoisedModel, drafter: Any, rule: str, nodes: int, **options: Any) -> Certificate:
+def certified(
+    micro, memo: MemoisedModel, drafter: Any, rule: str, nodes: int, *, bias: float = 0.15, **options: Any
+) -> Certificate:
     engine = Engine(memo, drafter, rule, nodes)
     return certify(
-        engine, micro.prompt, PARAMS, gamma=GAMMA, bias=0.15, level=1e-4, max_cells=12, oracle=memo, **options
+        engine, micro.prompt, PARAMS, gamma=GAMMA, bias=bias, level=1e-4, max_cells=12, oracle=memo, **options
     )
 
 
@@ -104,13 +106,13 @@ class _SpreadTooWide(EagleDrafter):
         return Draft(draft.tree, 0.5 * draft.draft_probs + 0.5 / draft.draft_probs.shape[1], draft.proposal)
 
 
-class _DrawnWithReplacement(TreeDrafter):
-    """The planted slip: siblings drawn independently, handed over as drawn without replacement."""
+class _HandedOverAsIndependent(TreeDrafter):
+    """The planted slip: siblings drawn without replacement, judged as if each had been drawn from all of q."""
 
     def propose(self, *arguments: Any) -> Draft:
-        self.proposal = "iid"
-        draft = super().propose(*arguments)
         self.proposal = "without_replacement"
+        draft = super().propose(*arguments)
+        self.proposal = "iid"
         return Draft(draft.tree, draft.draft_probs, self.proposal) if len(draft.tree) else draft
 
 
@@ -122,6 +124,6 @@ def test_a_q_that_is_not_what_was_drawn_from_is_found(micro, memo) -> None:
 
 @pytest.mark.slow
 def test_siblings_drawn_the_other_way_are_found(micro, memo, remembered) -> None:
-    drafter = _DrawnWithReplacement(remembered(micro.draft), SHAPE)
-    certificate = certified(micro, memo, drafter, "recursive_without_replacement", 5, sequential=True)
+    drafter = _HandedOverAsIndependent(remembered(micro.draft), (-1, -1, -1), "iid")
+    certificate = certified(micro, memo, drafter, "recursive", 3, bias=0.05, sequential=True)
     assert certificate.rejected, certificate.sentence

@@ -61,6 +61,7 @@ def run_certify_shipped(
             f"{combination.name:<{width}}  {certificate.verdict}: p = {certificate.p_value:.2g}, "
             f"n = {certificate.n}, power {certificate.power:.3f}",
             style=None if certificate.passed else "bold magenta",
+            soft_wrap=True,
         )
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
@@ -96,7 +97,8 @@ def _compare_greedy(only: Sequence[str], report: Report, console: Console) -> in
             console.print(
                 f"{name:<12} {entry['equal']} of {entry['prompts']} texts equal plain decoding, "
                 f"{len(entry['near_ties'])} part at a near-tie, {len(entry['wrong'])} are wrong; "
-                f"{entry['mean_acceptance_length']:.2f} tokens per round"
+                f"{entry['mean_acceptance_length']:.2f} tokens per round",
+                soft_wrap=True,
             )
     except KeyboardInterrupt:
         console.print("interrupted; what is listed above is kept in the file")
