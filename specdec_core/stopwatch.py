@@ -8,6 +8,10 @@ from typing import TypeVar
 
 Result = TypeVar("Result")
 _LEAST_SHARE = 0.85
+_TICK_S = 0.004
+"""The system brings the processor time of the *other* threads up to date once a tick (Linux, 250 Hz)."""
+
+_JUDGED_S = 5 * _TICK_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,16 +35,28 @@ def lap(run: Callable[[], Result]) -> tuple[Lap, Result]:
 
 
 def usual_share(laps: Sequence[Lap]) -> float:
-    """The processor share of laps that nothing disturbed: the upper quartile, 0 without laps."""
+    """The processor share of laps that nothing disturbed: the upper quartile, or the mean of short laps; 0 without any."""
     shares = sorted(entry.cpu_share for entry in laps)
+    if _too_short(laps):
+        return sum(entry.cpu_s for entry in laps) / sum(entry.wall_s for entry in laps)
     return statistics.median(shares[len(shares) // 2 :]) if shares else 0.0
+
+
+def _too_short(laps: Sequence[Lap]) -> bool:
+    """Whether several threads ran for less than a few ticks a lap: one lap then has a tick too many, the next none."""
+    if not laps or statistics.median(entry.wall_s for entry in laps) >= _JUDGED_S:
+        return False
+    return max(entry.cpu_share for entry in laps) > 1.05
 
 
 def undisturbed(laps: Sequence[Lap], share: float | None = None) -> list[bool]:
     """Which laps had their usual share of the processors, at least 85 % of `share` (default: `usual_share(laps)`).
 
     A lap in which another program took the processor has less processor time by the same clock. This sees waiting
-    for a processor, not waiting for memory that others keep busy.
+    for a processor, not waiting for memory that others keep busy. Laps of several threads that are shorter than 20 ms
+    are all kept: the clock is too coarse to judge one.
     """
+    if _too_short(laps):
+        return [True] * len(laps)
     least = _LEAST_SHARE * (usual_share(laps) if share is None else share)
     return [entry.cpu_share >= least for entry in laps]

@@ -162,3 +162,11 @@ def test_laps_that_had_to_wait(clock):
     assert undisturbed([Lap(1.0, 2.0), Lap(1.0, 1.9), Lap(1.0, 1.0)]) == [True, True, False]
     assert undisturbed(laps, share=2.0) == [False] * 9
     assert usual_share([]) == 0.0
+
+
+def test_laps_shorter_than_a_few_ticks_are_not_judged_by_a_clock_of_ticks():
+    ticking = [Lap(0.002, 0.006), Lap(0.002, 0.002), Lap(0.002, 0.002), Lap(0.002, 0.006)]
+    assert undisturbed(ticking) == [True] * 4
+    assert usual_share(ticking) == pytest.approx(2.0)
+    one_thread = [Lap(0.002, 0.002)] * 3 + [Lap(0.004, 0.002)]
+    assert undisturbed(one_thread) == [True, True, True, False], "one thread's own clock is exact"
