@@ -58,7 +58,16 @@ def attention_pass(
     None without a CUDA device or Triton, for another dtype than float32, float16 and bfloat16, more than 128 rows, or
     a mask that is no tree's: a row has to see all cached rows and itself, or nothing at all. `mask` None is causal.
     `interpreted` also takes a CPU under TRITON_INTERPRET=1, for tests.
+
+    Raises:
+        ValueError: a negative `past`, or a mask that is not boolean of [rows, past + rows].
     """
+    if past < 0:
+        raise ValueError(f"past is {past}; expected the number of cached rows, at least 0")
+    if mask is not None and (mask.dtype != torch.bool or tuple(mask.shape) != (rows, past + rows)):
+        raise ValueError(
+            f"mask is {mask.dtype} of shape {tuple(mask.shape)}; expected torch.bool of {(rows, past + rows)}, or None"
+        )
     is_interpreted = interpreted and device.type == "cpu" and os.environ.get("TRITON_INTERPRET") == "1"
     if not (takes_triton(device) or is_interpreted) or dtype not in _DTYPES or not 0 < rows <= MAX_ROWS:
         return None

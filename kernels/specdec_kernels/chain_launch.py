@@ -14,11 +14,22 @@ from specdec_kernels.verify_batch import KernelVerdict, VerifyBatch, noise_tenso
 
 @dataclass(frozen=True, slots=True)
 class LaunchConfig:
-    """Tile sizes: `stats_block` and `race_block` tokens a program, `rows` requests a program."""
+    """Tile sizes: `stats_block` and `race_block` tokens a program, `rows` requests a program.
+
+    Raises:
+        ValueError: a size that is no power of two, or a `race_block` below 4.
+    """
 
     stats_block: int = 4096
     race_block: int = 1024
     rows: int = 1
+
+    def __post_init__(self) -> None:
+        # a program draws four words of noise at a time
+        for name, least in (("stats_block", 1), ("race_block", 4), ("rows", 1)):
+            size = getattr(self, name)
+            if not isinstance(size, int) or size < least or size & (size - 1):
+                raise ValueError(f"{name} is {size}; expected a power of two, at least {least}")
 
 
 @dataclass(frozen=True, slots=True, eq=False)

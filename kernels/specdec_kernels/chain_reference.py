@@ -15,9 +15,8 @@ from specdec_core.coins.protocol import Event, Mass, Purpose, Weights
 from specdec_core.coins.weights import support
 from specdec_core.rules import Verdict
 from specdec_core.rules.greedy import argmax
-from specdec_core.warp import GREEDY_BELOW
 from specdec_core.warp_filters import softmax
-from specdec_kernels.verify_batch import KernelVerdict, KeyedNoise, VerifyBatch
+from specdec_kernels.verify_batch import GREEDY_BELOW_FLOAT32, KernelVerdict, KeyedNoise, VerifyBatch
 
 
 class GivenCoins:
@@ -63,7 +62,7 @@ def request_inputs(batch: VerifyBatch, request: int) -> tuple[list[int], Any, An
 def law_rows(logits: Tensor, temperature: float) -> Tensor:
     """The law of each row; at a greedy temperature the logits themselves, of which only the argmax is meant."""
     scores = logits.to(torch.float32)
-    return scores if temperature < GREEDY_BELOW or len(scores) == 0 else softmax(scores, temperature)
+    return scores if temperature < GREEDY_BELOW_FLOAT32 or len(scores) == 0 else softmax(scores, temperature)
 
 
 def request_coins(batch: VerifyBatch, request: int) -> Any:
@@ -85,7 +84,7 @@ def verify_reference(
     result.emitted.fill_(-1)
     for request in range(batch.num_requests):
         tokens, draft, target = request_inputs(batch, request)
-        if float(batch.temperature[request]) < GREEDY_BELOW:
+        if float(batch.temperature[request]) < GREEDY_BELOW_FLOAT32:
             verdict = greedy_prefix(tokens, target)
         else:
             verdict = rule(tokens, draft, target, request_coins(batch, request))

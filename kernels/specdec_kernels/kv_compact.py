@@ -20,8 +20,13 @@ def kv_compact_reference(
     *,
     page: int,
 ) -> None:
-    """The same by indexing, a request at a time."""
+    """The same by indexing, a request at a time.
+
+    Raises:
+        ValueError: as `kv_compact`; a path that does not rise, or a position that no block holds.
+    """
     _check(pool, block_table, starts, path, page)
+    _check_values(pool, block_table, starts, path, page)
     for request in range(len(starts)):
         nodes = path[request][path[request] >= 0]
         at = torch.arange(len(nodes), device=path.device)
@@ -81,7 +86,8 @@ def kv_compact(
     their drafted rows lie in. Moves width elements twice for each row whose place changes, nothing else.
 
     Raises:
-        ValueError: a shape, dtype, stride or device that does not fit, by the argument's name.
+        ValueError: a shape, dtype, stride or device that does not fit, by the argument's name; on a CPU also a path
+            that does not rise, or a position that no block holds. The kernel looks at no value on the host.
     """
     if takes_triton(pool.device):
         kv_compact_triton(pool, block_table, starts, path, page=page)
@@ -113,6 +119,30 @@ def _check(pool: Tensor, block_table: Tensor, starts: Tensor, path: Tensor, page
             raise ValueError(f"{name} has strides {values.stride()}; expected a contiguous tensor")
         if values.device != pool.device:
             raise ValueError(f"{name} lies on {values.device}, pool on {pool.device}; move it there first")
+
+
+def _check_values(pool: Tensor, block_table: Tensor, starts: Tensor, path: Tensor, page: int) -> None:
+    positions, pages = block_table.shape[1] * page, pool.shape[1] // page
+    for request, (start, row) in enumerate(zip(starts.tolist(), path.tolist())):
+        kept = row.index(-1) if -1 in row else len(row)
+        nodes = row[:kept]
+        if any(node < 0 for node in nodes) or sorted(set(nodes)) != nodes or set(row[kept:]) - {-1}:
+            raise ValueError(
+                f"path[{request}] is {row[:9]}; expected nodes in rising order, each once, and -1 behind them"
+            )
+        if start < 0 or (nodes and start + nodes[-1] >= positions):
+            raise ValueError(
+                f"starts[{request}] is {start} with node {max(nodes, default=-1)} in its path; expected positions "
+                f"0..{positions - 1}, which its {block_table.shape[1]} blocks hold"
+            )
+        places = [*nodes, *range(kept)]
+        blocks = {(start + place) // page for place in places}
+        wrong = [block for block in sorted(blocks) if not 0 <= int(block_table[request, block]) < pages]
+        if wrong:
+            raise ValueError(
+                f"block_table[{request}, {wrong[0]}] is {int(block_table[request, wrong[0]])}; expected one of the "
+                f"pool's pages 0..{pages - 1}"
+            )
 
 
 if __name__ == "__main__":

@@ -14,13 +14,21 @@ from torch import Tensor
 from specdec_kernels.chain_launch import launch, on_device, power_of_two, takes_triton
 
 MAX_ROWS = 128
+_DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 
 
 def pack_mask(mask: Bool[Tensor, "requests rows rows"]) -> Int32[Tensor, "requests rows words"]:
     """The ancestor mask of each row, 32 columns a word: bit j % 32 of word j // 32 says whether it sees row j.
 
     A row that does not see itself is padding: it sees nothing, the prefix neither.
+
+    Raises:
+        ValueError: a mask that is not boolean, or not square for each request.
     """
+    if mask.dtype != torch.bool or mask.ndim != 3 or mask.shape[1] != mask.shape[2]:
+        raise ValueError(
+            f"mask is {mask.dtype} of shape {tuple(mask.shape)}; expected torch.bool of [requests, rows, rows]"
+        )
     requests, rows, columns = mask.shape
     words = -(-columns // 32)
     padded = torch.zeros(requests, rows, words * 32, dtype=torch.int64, device=mask.device)
@@ -73,8 +81,13 @@ def tree_attention_reference(
     *,
     scale: float | None = None,
 ) -> Float[Tensor, "requests rows heads head_dim"]:
-    """The same by a softmax over a boolean mask, a request at a time, in float32 (float64 for float64 queries)."""
+    """The same by a softmax over a boolean mask, a request at a time, in float32 (float64 for float64 queries).
+
+    Raises:
+        ValueError: as `tree_attention`; a prefix beyond the capacity, or a block that is not in the cache.
+    """
     _check(queries, kv, mask)
+    _check_values(queries, kv)
     factor = queries.shape[3] ** -0.5 if scale is None else scale
     wide, out = torch.promote_types(queries.dtype, torch.float32), torch.zeros_like(queries)
     seen = unpack_mask(mask)
@@ -107,7 +120,7 @@ def tree_attention_triton(
     `columns` is what a split of version 2 owns; None takes `split_columns`.
 
     Raises:
-        ValueError: as `tree_attention`, or a version that does not exist.
+        ValueError: as `tree_attention`, a version that does not exist, float64, or no `columns`.
     """
     from specdec_kernels.tree_attention_triton import (
         combine_kernel,
@@ -118,6 +131,10 @@ def tree_attention_triton(
     _check(queries, kv, mask)
     if version not in (1, 2):
         raise ValueError(f"version is {version}; expected 1 (one pass) or 2 (split over the columns)")
+    if queries.dtype not in _DTYPES:
+        raise ValueError(f"queries is {queries.dtype}; the kernels take one of {', '.join(map(str, _DTYPES))}")
+    if columns is not None and columns < 1:
+        raise ValueError(f"columns is {columns}; expected at least 1, or None to fill a GPU")
     requests, rows, heads, dim = queries.shape
     out, kv_heads = torch.empty_like(queries), kv.keys.shape[1]
     if 0 in queries.shape:
@@ -178,10 +195,12 @@ def tree_attention(
     """What each row of each tree reads from its cache; zeros for padding rows (those that do not see themselves).
 
     Query head h uses key head h // (heads / kv_heads); `scale` None takes head_dim ** -0.5. float16, bfloat16 or
-    float32 in, float32 inside. On a CUDA device two launches of a size fixed by the shapes and `kv.capacity`.
+    float32 in, float32 inside. On a CUDA device two launches of a size fixed by the shapes and `kv.capacity`, which
+    look at no prefix and no block table; the reference looks at both.
 
     Raises:
-        ValueError: a shape, dtype, stride or device that does not fit, by the argument's name.
+        ValueError: a shape, dtype, stride or device that does not fit, by the argument's name; on a CPU also a prefix
+            or a block that points outside the cache.
     """
     if takes_triton(queries.device):
         return tree_attention_triton(queries, kv, mask, scale=scale)
@@ -195,10 +214,12 @@ def _check(queries: Tensor, kv: TreeKV, mask: Tensor) -> None:
             "[requests, rows, heads, head_dim]"
         )
     requests, rows, heads, dim = queries.shape
+    if not queries.dtype.is_floating_point or dim == 0:
+        raise ValueError(f"queries is {queries.dtype} with head_dim {dim}; expected floating point and at least 1")
     if rows > MAX_ROWS:
         raise ValueError(f"queries has {rows} rows; expected at most {MAX_ROWS}: the pending token and the nodes")
     for name, values in (("keys", kv.keys), ("values", kv.values)):
-        if values.ndim != 3 or values.shape[2] != dim or heads % max(1, values.shape[1]):
+        if values.ndim != 3 or values.shape[2] != dim or values.shape[1] == 0 or heads % values.shape[1]:
             raise ValueError(
                 f"kv.{name} has shape {tuple(values.shape)}; expected [slots, kv_heads, {dim}] with kv_heads "
                 f"dividing {heads}"
@@ -210,6 +231,13 @@ def _check(queries: Tensor, kv: TreeKV, mask: Tensor) -> None:
         _check_device(f"kv.{name}", values, queries)
         if values.dtype != queries.dtype:
             raise ValueError(f"kv.{name} is {values.dtype}, queries {queries.dtype}; expected the same")
+    _check_layout(kv, mask, queries)
+
+
+def _check_layout(kv: TreeKV, mask: Tensor, queries: Tensor) -> None:
+    requests, rows = queries.shape[:2]
+    if kv.capacity < rows:
+        raise ValueError(f"kv.capacity is {kv.capacity}; expected at least the {rows} rows of a tree")
     expected = {"kv.prefix": (kv.prefix, (requests,)), "mask": (mask, (requests, rows, -(-rows // 32)))}
     if kv.block_table is not None:
         blocks = -(-kv.capacity // kv.page) if kv.page > 0 else 0
@@ -227,6 +255,23 @@ def _check(queries: Tensor, kv: TreeKV, mask: Tensor) -> None:
                 f"{name} is {values.dtype} of shape {tuple(values.shape)}; expected contiguous torch.int32 of {shape}"
             )
         _check_device(name, values, queries)
+
+
+def _check_values(queries: Tensor, kv: TreeKV) -> None:
+    rows = queries.shape[1]
+    for request, prefix in enumerate(kv.prefix.tolist()):
+        if not 0 <= prefix <= kv.capacity - rows:
+            raise ValueError(
+                f"kv.prefix[{request}] is {prefix}; expected 0..{kv.capacity - rows}: {rows} rows follow it within "
+                f"a capacity of {kv.capacity}"
+            )
+        if kv.block_table is not None:
+            blocks = kv.block_table[request, : -(-(prefix + rows) // kv.page)]
+            if bool(((blocks < 0) | (blocks >= kv.keys.shape[0] // kv.page)).any()):
+                raise ValueError(
+                    f"kv.block_table[{request}] begins with {blocks.tolist()[:9]}; expected blocks "
+                    f"0..{kv.keys.shape[0] // kv.page - 1} of {kv.page} positions"
+                )
 
 
 def _check_device(name: str, values: Tensor, queries: Tensor) -> None:

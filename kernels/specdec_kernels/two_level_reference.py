@@ -13,9 +13,8 @@ from torch import Tensor
 
 from specdec_core.coins.noise import NoiseKey
 from specdec_core.coins.protocol import Purpose
-from specdec_core.warp import GREEDY_BELOW
 from specdec_kernels.chain_launch import Reads
-from specdec_kernels.verify_batch import GivenNoise, KernelVerdict, VerifyBatch
+from specdec_kernels.verify_batch import GREEDY_BELOW_FLOAT32, GivenNoise, KernelVerdict, VerifyBatch
 
 
 class CountedRows:
@@ -73,7 +72,7 @@ class _Request:
 
     def verdict(self) -> tuple[list[int], int, int]:
         """(its drafts, how many are kept, the token after them)."""
-        is_greedy = self.temperature < GREEDY_BELOW
+        is_greedy = self.temperature < GREEDY_BELOW_FLOAT32
         wanted = [*self.tokens, None]
         stats = [self._stats(self.target, self.first + self.request + row, token) for row, token in enumerate(wanted)]
         if is_greedy:
@@ -89,7 +88,7 @@ class _Request:
         return self.tokens, kept, self._draw(kept, stats[kept], drafted)
 
     def _stats(self, rows: CountedRows, row: int, token: int | None) -> RowStats:
-        temperature = 1.0 if self.temperature < GREEDY_BELOW else self.temperature
+        temperature = 1.0 if self.temperature < GREEDY_BELOW_FLOAT32 else self.temperature
         maxima, sums, places, at_token = [], [], [], torch.tensor(-torch.inf)
         for first in range(0, self.batch.vocab, self.step):
             scores = rows.block(row, first, min(first + self.step, self.batch.vocab))

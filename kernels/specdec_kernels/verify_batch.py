@@ -6,8 +6,12 @@ from jaxtyping import Bool, Float, Int64
 import torch
 from torch import Tensor
 
+from specdec_core.warp import GREEDY_BELOW
+
 _FLOATS = (torch.float32, torch.float16, torch.bfloat16)
 MAX_SLOTS = 128
+GREEDY_BELOW_FLOAT32 = torch.tensor(GREEDY_BELOW, dtype=torch.float32).item()
+"""`GREEDY_BELOW` as the kernels compare with it: a float32 temperature of 1e-5 is a hair below the float64 one."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -78,8 +82,10 @@ class VerifyBatch:
                 f"cu_num_draft has shape {tuple(self.cu_num_draft.shape)}; expected one dimension: "
                 "0, K_0, K_0 + K_1, ..."
             )
-        if not 0 <= self.max_draft < MAX_SLOTS:
-            raise ValueError(f"max_draft is {self.max_draft}; expected 0..{MAX_SLOTS - 1}")
+        if not isinstance(self.max_draft, int) or not 0 <= self.max_draft < MAX_SLOTS:
+            raise ValueError(f"max_draft is {self.max_draft!r}; expected an integer 0..{MAX_SLOTS - 1}")
+        if not isinstance(self.noise, (KeyedNoise, GivenNoise)):
+            raise ValueError(f"noise is a {type(self.noise).__name__}; expected KeyedNoise or GivenNoise")
         if self.draft_logits is not None and self.draft_probs is not None:
             raise ValueError("draft_logits and draft_probs are both given; expected one of them, or neither")
         drafts, requests = self.num_drafts, self.num_requests
@@ -142,7 +148,11 @@ class VerifyBatch:
             _check_rows("draft_logits", self.draft_logits[: offsets[-1]])
         if self.draft_probs is not None and not bool((self.draft_probs[: offsets[-1]] >= 0).all()):
             raise ValueError("draft_probs holds a negative or NaN entry; expected the law each draft was drawn from")
-        if isinstance(self.noise, GivenNoise):
+        if isinstance(self.noise, KeyedNoise):
+            counters = self.noise.keys[:, 1:]
+            if not bool(((counters >= 0) & (counters < 1 << 32)).all()):
+                raise ValueError("noise.keys holds a sample or a length outside 0..4294967295, what a noise key takes")
+        else:
             if not bool(((self.noise.uniforms >= 0) & (self.noise.uniforms < 1)).all()):
                 raise ValueError("noise.uniforms holds a number outside [0, 1)")
             if not bool((self.noise.exponentials > 0).all() and self.noise.exponentials.isfinite().all()):

@@ -21,14 +21,13 @@ from specdec_core.rules.batched import (
     verify_traversal_batch,
     verify_traversal_without_replacement_batch,
 )
-from specdec_core.warp import GREEDY_BELOW
 from specdec_core.warp_filters import one_hot_at_argmax
 from specdec_kernels.batched_reference import verify_tree_batched
 from specdec_kernels.chain_launch import LaunchConfig, Reads, Watch, check_counting, on_device, takes_triton
 from specdec_kernels.chain_reference import request_coins, request_inputs
 from specdec_kernels.tree_bounded import check_passes, verify_tree_bounded
 from specdec_kernels.tree_launch import TreeCall, packed_tree
-from specdec_kernels.verify_batch import GivenNoise, KernelVerdict, VerifyBatch
+from specdec_kernels.verify_batch import GREEDY_BELOW_FLOAT32, GivenNoise, KernelVerdict, VerifyBatch
 
 TreeKernelMethod = Literal[
     "recursive", "recursive_without_replacement", "target_only", "traversal", "traversal_without_replacement"
@@ -81,7 +80,7 @@ def verify_tree_reference(
         tokens, draft, target = request_inputs(batch, request)
         first = int(batch.cu_num_draft[request])
         tree = DraftTree(tuple(tokens), tuple(parents[first : first + len(tokens)].tolist()))
-        if float(batch.temperature[request]) < GREEDY_BELOW:
+        if float(batch.temperature[request]) < GREEDY_BELOW_FLOAT32:
             certain: Any = one_hot_at_argmax(target, target.amax(-1, keepdim=True))
             levels = max_passes if method == "target_only" else None
             verdict = verify_tree_bounded(

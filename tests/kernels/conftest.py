@@ -138,7 +138,7 @@ def _make_batch(
 
 
 def _smallest_gap(batch: VerifyBatch, request: int, rule: Callable[..., Verdict]) -> float:
-    if float(batch.temperature[request]) < GREEDY_BELOW:
+    if bool(batch.temperature[request] < GREEDY_BELOW):
         return 1.0
     coins = _WatchedCoins(request_coins(batch, request), _noise_of(batch, request))
     rule(*request_inputs(batch, request), coins)

@@ -142,14 +142,21 @@ for side in ("before", "behind"):
         kv_compact_triton(
             pool, guarded(table, side), guarded(torch.tensor([2]), side), guarded(path, side), page=4, version=version
         )
-    queries, keys = guarded(torch.randn(1, 3, 2, 16), side), guarded(torch.randn(12, 1, 16), side)
-    table = guarded(torch.tensor([[1, 2]], dtype=torch.int32), side)
-    prefix, values = torch.tensor([4], dtype=torch.int32), guarded(torch.randn(12, 1, 16), side)
-    kv = TreeKV(keys, values, guarded(prefix, side), 7, table, 4)
-    mask = guarded(pack_mask(torch.ones(1, 3, 3, dtype=torch.bool).tril()), side)
-    torch.empty_like = lambda values, side=side: guarded(empty(values.shape), side)
-    for version in (1, 2):
-        tree_attention_triton(queries, kv, mask, version=version, columns=4)
+    torch.empty_like = lambda values, side=side: guarded(empty(values.shape, dtype=values.dtype), side)
+    # prefixes that fill a capacity and that are none; 33 rows are two words of mask, the last row is padding
+    for rows, dim, page, dtype in ((3, 16, 4, torch.float32), (3, 24, 0, torch.float32), (33, 16, 5, torch.float16)):
+        capacity = 4 + rows
+        blocks = -(-capacity // page) if page else 0
+        slots = 2 * (blocks * page if page else capacity)
+        # keys and values by heads: the last head ends where its tensor ends
+        halves = [guarded(torch.randn(2, slots, dim).to(dtype), side).transpose(0, 1) for _ in range(2)]
+        table = guarded(torch.randperm(2 * blocks).view(2, blocks).to(torch.int32), side) if page else None
+        kv = TreeKV(*halves, guarded(torch.tensor([4, 0], dtype=torch.int32), side), capacity, table, page)
+        seen = torch.ones(2, rows, rows, dtype=torch.bool).tril()
+        seen[:, -1] = False
+        queries, mask = guarded(torch.randn(2, rows, 4, dim).to(dtype), side), guarded(pack_mask(seen), side)
+        for version in (1, 2):
+            tree_attention_triton(queries, kv, mask, version=version, columns=4)
 print("untouched")
 """
 

@@ -7,8 +7,11 @@ import pytest
 import torch
 
 from specdec_core.coins.noise import NoiseKey
+from specdec_kernels.chain_launch import LaunchConfig
+from specdec_kernels.two_level_reference import verify_chain_two_level
 from specdec_kernels.verify_batch import GivenNoise, KernelVerdict, KeyedNoise
-from specdec_kernels.verify_chain import verify_chain, verify_chain_triton
+from specdec_kernels.verify_chain import verify_chain, verify_chain_reference, verify_chain_triton
+from specdec_kernels.verify_tree import verify_tree_reference, verify_tree_triton
 
 triton = pytest.importorskip("triton", reason="Triton has no wheel for this platform")
 tl = pytest.importorskip("triton.language")
@@ -72,7 +75,9 @@ def test_a_batch_names_what_does_not_fit(make_batch) -> None:
         r"draft_tokens is torch.int32": {"draft_tokens": batch.draft_tokens.int()},
         r"cu_num_draft has shape \(0,\)": {"cu_num_draft": torch.empty(0, dtype=torch.int64)},
         r"temperature is torch.float32 of shape \(3,\)": {"temperature": batch.temperature[:3]},
-        r"max_draft is 128; expected 0..127": {"max_draft": 128},
+        r"max_draft is 128; expected an integer 0..127": {"max_draft": 128},
+        r"max_draft is 4.0; expected an integer 0..127": {"max_draft": 4.0},
+        r"noise is a NoneType; expected KeyedNoise or GivenNoise": {"noise": None},
         r"noise.keys is torch.int64 of shape \(4, 2\)": {"noise": KeyedNoise(torch.zeros(4, 2, dtype=torch.int64))},
         r"noise.exponentials is torch.float32": {"noise": GivenNoise(torch.zeros(drafts), torch.ones(4, 6))},
     }
@@ -93,6 +98,8 @@ def test_values_are_checked_when_asked(make_batch) -> None:
         "temperature holds": {"temperature": -batch.temperature - 1},
         "max_draft is 1, but a request has more": {"max_draft": 1},
         "cu_num_draft is": {"cu_num_draft": batch.cu_num_draft + 1},
+        "noise.keys holds a sample or a length": {"noise": KeyedNoise(torch.full((4, 3), -1))},
+        "noise.keys holds a sample or a length outside 0..4294967295": {"noise": KeyedNoise(torch.full((4, 3), 2**32))},
         "noise.uniforms holds": {"noise": replace(batch.noise, uniforms=batch.noise.uniforms + 1)},
         "noise.exponentials holds": {"noise": replace(batch.noise, exponentials=batch.noise.exponentials * 0)},
     }
@@ -101,6 +108,27 @@ def test_values_are_checked_when_asked(make_batch) -> None:
             replace(batch, **change).check_values()
     with pytest.raises(ValueError, match="target_logits row 2 holds NaN"):
         verify_chain(replace(batch, target_logits=bad_row))
+
+
+def test_tiles_are_powers_of_two() -> None:
+    for name, size in (("stats_block", 3), ("stats_block", 0), ("race_block", 2), ("rows", -1), ("rows", 1.5)):
+        with pytest.raises(ValueError, match=f"{name} is {size}; expected a power of two, at least"):
+            LaunchConfig(**{name: size})
+
+
+def test_the_smallest_sampled_temperature_is_the_same_everywhere(make_batch) -> None:
+    # in float32, 1e-5 is below the 1e-5 of float64
+    batch = make_batch(21, vocab=2, requests=24, draft="none")
+    ties = torch.zeros_like(batch.target_logits)
+    batch = replace(batch, target_logits=ties, temperature=torch.full_like(batch.temperature, 1e-5))
+    wanted = verify_chain_reference(batch)
+    # of equal logits a greedy request would always take token 0
+    assert int((wanted.next_token == 1).sum()) > 0
+    for answer in (verify_chain(batch), verify_chain_triton(batch), verify_chain_two_level(batch, block=2)[0]):
+        assert torch.equal(answer.emitted, wanted.emitted)
+    parents = torch.full_like(batch.draft_tokens, -1)
+    tree = verify_tree_reference(batch, parents, method="target_only").verdict.emitted
+    assert torch.equal(verify_tree_triton(batch, parents, method="target_only").verdict.emitted, tree)
 
 
 def test_room_of_another_shape_is_refused(make_batch) -> None:

@@ -100,3 +100,22 @@ def test_what_is_wrong_is_named() -> None:
         kv_compact(pool.transpose(1, 2), table, starts, path, page=4)
     with pytest.raises(ValueError, match="version is 3; expected 1"):
         kv_compact_triton(pool, table, starts, path, page=4, version=3)
+
+
+def test_the_reference_moves_nothing_that_is_not_there() -> None:
+    pool, table = numbered_pool(1, 3, 2), torch.tensor([[2, 0]], dtype=torch.int32)
+    before = pool.clone()
+    wrong = {
+        r"path\[0\] is \[3, 1\]; expected nodes in rising order": (table, 2, [3, 1]),
+        r"path\[0\] is \[3, 3\]; expected": (table, 2, [3, 3]),
+        r"path\[0\] is \[-1, 3\]; expected": (table, 2, [-1, 3]),
+        r"path\[0\] is \[1, -5\]; expected": (table, 2, [1, -5]),
+        r"starts\[0\] is -1 with node 3": (table, -1, [1, 3]),
+        r"starts\[0\] is 7 with node 3 in its path; expected positions 0..7": (table, 7, [1, 3]),
+        r"block_table\[0, 1\] is -2; expected one of the pool's pages 0..2": (table - 2, 4, [1, 3]),
+        r"block_table\[0, 0\] is 3; expected": (table + 1, 2, [1, 3]),
+    }
+    for message, (blocks, start, path) in wrong.items():
+        with pytest.raises(ValueError, match=message):
+            kv_compact(pool, blocks, torch.tensor([start]), torch.tensor([path]), page=PAGE)
+    assert torch.equal(pool, before)

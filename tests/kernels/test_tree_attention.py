@@ -167,3 +167,51 @@ def test_the_wrapper_answers_on_the_cpu_and_names_what_is_wrong() -> None:
         tree_attention(queries[:, :, :3].contiguous(), kv, mask)
     with pytest.raises(ValueError, match="version is 7; expected 1"):
         tree_attention_triton(queries, kv, mask, version=7)
+
+
+def test_the_reference_reads_nothing_of_another_request() -> None:
+    queries, kv, mask = make_case(8, rows=4, longest=12, page=16)
+    entries = kv.block_table.clone()
+    entries[1, 0] = -1
+    beyond, negative = kv.prefix.clone(), kv.prefix.clone()
+    beyond[0], negative[1] = 13, -1
+    wrong = {
+        r"kv.prefix\[0\] is 13; expected 0..12": {"prefix": beyond},
+        r"kv.prefix\[1\] is -1; expected 0..12": {"prefix": negative},
+        r"kv.block_table\[1\] begins with \[-1\]; expected blocks 0..1": {"block_table": entries},
+        r"kv.block_table\[0\] begins with": {"block_table": kv.block_table + 2},
+        "kv.capacity is 3; expected at least the 4 rows": {"capacity": 3},
+    }
+    for message, change in wrong.items():
+        with pytest.raises(ValueError, match=message):
+            tree_attention(queries, replace(kv, **change), mask)
+    # blocks behind the rows are not looked at
+    longer = torch.cat([kv.block_table, torch.full((2, 1), -1, dtype=torch.int32)], 1)
+    assert torch.equal(
+        tree_attention(queries, replace(kv, block_table=longer), mask), tree_attention(queries, kv, mask)
+    )
+
+
+def test_types_and_tiles_that_no_kernel_has_are_named() -> None:
+    queries, kv, mask = make_case(9, rows=3, longest=5)
+    wide = replace(kv, keys=kv.keys.double(), values=kv.values.double())
+    with pytest.raises(ValueError, match="queries is torch.float64; the kernels take one of"):
+        tree_attention_triton(queries.double(), wide, mask)
+    whole = replace(kv, keys=kv.keys.nan_to_num().long(), values=kv.values.nan_to_num().long())
+    with pytest.raises(ValueError, match="queries is torch.int64 with head_dim 64; expected floating point"):
+        tree_attention(queries.long(), whole, mask)
+    with pytest.raises(ValueError, match="columns is 0; expected at least 1"):
+        tree_attention_triton(queries, kv, mask, columns=0)
+    with pytest.raises(ValueError, match=r"kv.keys has shape \(16, 0, 64\); expected .* with kv_heads dividing 4"):
+        tree_attention(queries, replace(kv, keys=kv.keys[:, :0], values=kv.values[:, :0]), mask)
+    for mask in (torch.ones(1, 2, 2), torch.ones(2, 2, dtype=torch.bool), torch.ones(1, 2, 3, dtype=torch.bool)):
+        with pytest.raises(ValueError, match=r"mask is .*; expected torch.bool of \[requests, rows, rows\]"):
+            pack_mask(mask)
+
+
+@VERSIONS
+def test_a_tree_without_a_prefix(version: int) -> None:
+    queries, kv, mask = make_case(10, rows=5, longest=0, page=16)
+    assert kv.prefix.tolist() == [0, 0]
+    got = tree_attention_triton(queries, kv, mask, version=version, columns=32)
+    assert largest_error(got, in_float64(queries, kv, mask)) < 1e-5

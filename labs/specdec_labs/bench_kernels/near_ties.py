@@ -6,9 +6,8 @@ from typing import Any
 import numpy as np
 
 from specdec_core.coins.noise import NoiseKey
-from specdec_core.warp import GREEDY_BELOW
 from specdec_kernels.chain_reference import request_coins, request_inputs
-from specdec_kernels.verify_batch import KeyedNoise, VerifyBatch
+from specdec_kernels.verify_batch import GREEDY_BELOW_FLOAT32, KeyedNoise, VerifyBatch
 
 NEAR_TIE = 1e-5
 """Relative gap below which the answers may differ."""
@@ -54,7 +53,7 @@ def smallest_gap(batch: VerifyBatch, request: int, judge: Callable[..., Any]) ->
 
     A greedy request has none: its argmax is exact. The batch lies on the CPU and has keyed noise.
     """
-    if float(batch.temperature[request]) < GREEDY_BELOW:
+    if float(batch.temperature[request]) < GREEDY_BELOW_FLOAT32:
         return 1.0
     assert isinstance(batch.noise, KeyedNoise)
     seed, sample, length = batch.noise.keys[request].tolist()
