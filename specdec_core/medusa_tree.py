@@ -4,6 +4,7 @@ Source: Medusa, Cai et al. 2401.10774, section 2.3.3 (greedy construction from m
 """
 
 from collections.abc import Sequence
+from numbers import Integral
 
 from jaxtyping import Float
 import torch
@@ -23,6 +24,8 @@ def medusa_tree(spec: Sequence[Sequence[int]]) -> DraftTree:
         ValueError: an empty path, a negative rank, a path twice, or one whose parent does not come before it.
     """
     number: dict[Ranks, int] = {(): -1}
+    if not isinstance(spec, Sequence) or not all(_is_path(path) for path in spec):
+        raise ValueError(f"spec is {spec!r}; expected paths of ranks, such as ((0,), (1,), (0, 0))")
     for path in map(tuple, spec):
         if not path or path in number or min(path) < 0:
             raise ValueError(f"spec holds {path}; expected paths of ranks, at least 0, not empty and each once")
@@ -31,6 +34,10 @@ def medusa_tree(spec: Sequence[Sequence[int]]) -> DraftTree:
         number[path] = len(number) - 1
     paths = list(number)[1:]
     return DraftTree(tuple(path[-1] for path in paths), tuple(number[path[:-1]] for path in paths))
+
+
+def _is_path(path: object) -> bool:
+    return isinstance(path, Sequence) and all(isinstance(rank, Integral) for rank in path)
 
 
 def medusa_spec(accuracies: Float[Tensor, "heads ranks"], nodes: int) -> tuple[Ranks, ...]:

@@ -11,6 +11,7 @@ from specdec_core.cache import ContiguousKVCache
 from specdec_core.coins.protocol import Coins
 from specdec_core.draft import Draft, DraftTree, Proposal
 from specdec_core.draft_trees import Path, dynamic_tree
+from specdec_core.drafters.arguments import check_budget, check_whole
 from specdec_core.drafters.branch_rows import BranchRows
 from specdec_core.drafters.draft_law import draft_laws, has_mass, ranking_params
 from specdec_core.drafters.medusa import last_state
@@ -34,6 +35,8 @@ class DynamicTree:
     depth: int = 4
 
     def __post_init__(self) -> None:
+        for name in ("top_k", "depth"):
+            check_whole(name, getattr(self, name))
         if self.top_k < 1 or self.depth < 1:
             raise ValueError(f"top_k is {self.top_k} and depth {self.depth}; expected at least 1")
 
@@ -64,9 +67,11 @@ class EagleDrafter:
         temperature: float | None = None,
         name: str = "eagle",
     ) -> None:
-        """Raises ValueError for a head or a cut of another target, or a temperature out of range."""
+        """Raises ValueError for a head or a cut of another target, no `DynamicTree`, or a temperature out of range."""
         if temperature is not None:
             SamplingParams(temperature=temperature)
+        if tree is not None and not isinstance(tree, DynamicTree):
+            raise ValueError(f"tree is {tree!r}; expected a DynamicTree(top_k, depth), or None for a chain")
         self.layer = EagleLayer(head, target, vocabulary)
         self.tree, self.temperature, self.name = tree, temperature, name
         self.proposal: Proposal = "chain" if tree is None else "deterministic"
@@ -90,7 +95,10 @@ class EagleDrafter:
 
     def propose(self, context: Context, budget: int, coins: Coins, may_continue: MayContinue) -> Draft:
         """A chain of samples, or the tree, of at most `budget` nodes; empty when all that the head knows is banned."""
+        check_budget(budget)
         root = self._feed_committed(context)
+        if budget == 0:
+            return Draft.empty()
         if self.tree is None:
             return self._chain(context, root, budget, coins, may_continue)
         return self._grown(context, root, budget, may_continue)

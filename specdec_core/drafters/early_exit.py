@@ -1,5 +1,7 @@
 """The target's own lower layers as drafter: no second model, and no second cache for what they have read."""
 
+from numbers import Integral
+
 from jaxtyping import Float
 from torch import Tensor
 
@@ -33,7 +35,7 @@ class EarlyExitDrafter(ModelDrafter):
                 f"target is a {type(target).__name__}; expected a Llama, whose layers can be run apart - draft with "
                 "ModelDrafter(a smaller model) instead"
             )
-        if not 1 <= layers < target.config.layers:
+        if not isinstance(layers, Integral) or not 1 <= layers < target.config.layers:
             raise ValueError(f"layers is {layers}; expected 1..{target.config.layers - 1}, fewer than the target has")
         super().__init__(
             target.shallow(range(layers)), temperature=temperature, coupled=coupled, name=f"early exit {layers}"

@@ -9,6 +9,7 @@ from torch import Tensor
 from specdec_core.coins.protocol import Coins
 from specdec_core.draft import Draft, DraftTree, Proposal
 from specdec_core.draft_trees import best_first_tree, most_probable
+from specdec_core.drafters.arguments import check_budget
 from specdec_core.drafters.draft_law import draft_laws, has_mass, ranking_params
 from specdec_core.drafters.protocol import Context, MayContinue
 from specdec_core.medusa_tree import medusa_tree
@@ -48,6 +49,10 @@ class MedusaDrafter:
     ) -> None:
         """Raises ValueError for heads or a cut of another target, or a tree deeper than there are heads."""
         _, output = ends_of(target)
+        if not isinstance(heads, MedusaHeads):
+            raise ValueError(
+                f"heads is a {type(heads).__name__}; expected MedusaHeads, as `load_medusa_head` gives them"
+            )
         check_head(heads.width, vocabulary, target, output)
         self.tree = None if spec is None else medusa_tree(spec)
         depth = 0 if self.tree is None else max(self.tree.depths, default=0)
@@ -65,6 +70,7 @@ class MedusaDrafter:
 
     def propose(self, context: Context, budget: int, coins: Coins, may_continue: MayContinue) -> Draft:
         """The tree of best guesses; empty when everything the heads know is banned."""
+        check_budget(budget)
         state = last_state(context, self._width)
         laws = self._laws(state, context)
         if not has_mass(laws[0]) or not may_continue(0, self.vocabulary.spread(laws[0])):

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from specdec_core.coins.protocol import Coins
 from specdec_core.draft import Draft, DraftTree, Proposal
+from specdec_core.drafters.arguments import check_budget, check_model
 from specdec_core.drafters.draft_law import draft_laws, has_mass
 from specdec_core.drafters.protocol import Context, MayContinue
 from specdec_core.models.protocol import KVCache, LanguageModel
@@ -28,6 +29,7 @@ class ModelDrafter:
     def __init__(
         self, model: LanguageModel, *, temperature: float | None = None, coupled: bool = False, name: str = "model"
     ) -> None:
+        check_model(model)
         if temperature is not None:
             SamplingParams(temperature=temperature)
         self.model = model
@@ -52,6 +54,7 @@ class ModelDrafter:
 
     def propose(self, context: Context, budget: int, coins: Coins, may_continue: MayContinue) -> Draft:
         """Up to `budget` tokens, each drawn from the law of its slot (kept as `draft_probs`)."""
+        check_budget(budget)
         if self._cache is None:
             raise ValueError("the drafter has no request; call start(capacity) before propose")
         if len(self._cache) >= len(context.tokens):

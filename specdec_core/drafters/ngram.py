@@ -7,6 +7,7 @@ from torch import Tensor
 
 from specdec_core.coins.protocol import Coins
 from specdec_core.draft import Draft, DraftTree, Proposal
+from specdec_core.drafters.arguments import check_budget, check_whole
 from specdec_core.drafters.protocol import Context, MayContinue
 from specdec_core.rules.verdict import Verdict
 
@@ -29,6 +30,8 @@ class NGramDrafter:
     cache_rows: int | None = None
 
     def __init__(self, max_n: int = 3, min_n: int = 1) -> None:
+        for name, value in (("max_n", max_n), ("min_n", min_n)):
+            check_whole(name, value)
         if not 1 <= min_n <= max_n:
             raise ValueError(f"min_n is {min_n} and max_n is {max_n}; expected 1 <= min_n <= max_n")
         self.max_n = max_n
@@ -42,8 +45,7 @@ class NGramDrafter:
 
     def propose(self, context: Context, budget: int, coins: Coins, may_continue: MayContinue) -> Draft:
         """What followed the same tokens before, up to `budget`; empty when they never occurred."""
-        if budget < 0:
-            raise ValueError(f"budget is {budget}; expected at least 0")
+        check_budget(budget)
         self._index(context.tokens)
         tokens = self._copy(context.tokens, budget)
         for place, token in enumerate(tokens):

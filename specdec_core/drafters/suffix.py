@@ -1,12 +1,14 @@
 """Suffix decoding: the next tokens are those that most often followed the longest repeated end of the text."""
 
 from collections.abc import Sequence
+import math
 
 from jaxtyping import Float
 from torch import Tensor
 
 from specdec_core.coins.protocol import Coins
 from specdec_core.draft import Draft, DraftTree, Proposal
+from specdec_core.drafters.arguments import check_budget, check_whole
 from specdec_core.drafters.protocol import Context, MayContinue
 from specdec_core.rules.verdict import Verdict
 from specdec_core.suffix_automaton import ROOT, Place, SuffixAutomaton
@@ -42,12 +44,20 @@ class SuffixDrafter:
         per_match: float = 2.0,
         min_chance: float = 0.1,
     ) -> None:
+        for name, value in (("max_match", max_match), ("min_match", min_match)):
+            check_whole(name, value)
         if not 1 <= min_match <= max_match:
             raise ValueError(f"min_match is {min_match} and max_match is {max_match}; expected 1 <= min <= max")
-        if not per_match > 0:
-            raise ValueError(f"per_match is {per_match}; expected drafted tokens for each matched one, above 0")
+        if not 0 < per_match < math.inf:
+            raise ValueError(
+                f"per_match is {per_match}; expected drafted tokens for each matched one, above 0 and finite"
+            )
         if not 0 <= min_chance <= 1:
             raise ValueError(f"min_chance is {min_chance}; expected a probability")
+        if corpus is not None and not isinstance(corpus, SuffixAutomaton):
+            raise ValueError(
+                f"corpus is a {type(corpus).__name__}; expected a SuffixAutomaton, which `corpus_of` makes"
+            )
         self.max_match, self.min_match = max_match, min_match
         self.per_match, self.min_chance = per_match, min_chance
         self.corpus = corpus
@@ -60,8 +70,7 @@ class SuffixDrafter:
 
     def propose(self, context: Context, budget: int, coins: Coins, may_continue: MayContinue) -> Draft:
         """What most often followed, up to `budget`; empty when the last `min_match` tokens never occurred before."""
-        if budget < 0:
-            raise ValueError(f"budget is {budget}; expected at least 0")
+        check_budget(budget)
         self._read(context.tokens)
         automaton, place = self.text, self.text.repeated()
         if self.corpus is not None and self._in_corpus[1] > place[1]:

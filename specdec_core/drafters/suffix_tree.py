@@ -6,6 +6,7 @@ import heapq
 
 from specdec_core.coins.protocol import Coins
 from specdec_core.draft import Draft, DraftTree
+from specdec_core.drafters.arguments import check_budget
 from specdec_core.drafters.protocol import Context, MayContinue
 from specdec_core.drafters.suffix import SuffixDrafter
 from specdec_core.suffix_automaton import ROOT, Place, SuffixAutomaton
@@ -54,8 +55,7 @@ class SuffixTreeDrafter(SuffixDrafter):
 
     def propose(self, context: Context, budget: int, coins: Coins, may_continue: MayContinue) -> Draft:
         """The best paths, up to `budget` nodes; empty when the last token never occurred before."""
-        if budget < 0:
-            raise ValueError(f"budget is {budget}; expected at least 0")
+        check_budget(budget)
         self._read(context.tokens)
         known: Known = [(self.text, self.text.repeated())]
         if self.corpus is not None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from numbers import Integral
 
 from jaxtyping import Float
 import torch
@@ -10,6 +11,7 @@ from torch import Tensor
 from specdec_core.coins.protocol import Coins
 from specdec_core.draft import Draft, DraftTree, Proposal
 from specdec_core.draft_trees import most_probable
+from specdec_core.drafters.arguments import check_budget, check_model
 from specdec_core.drafters.branch_rows import BranchRows
 from specdec_core.drafters.draft_law import draft_laws, has_mass, ranking_params
 from specdec_core.drafters.protocol import Context, MayContinue
@@ -47,12 +49,16 @@ class TreeDrafter:
         """`shape` are the parents of the nodes; `temperature` replaces the request's for drafting (deterministic: 1).
 
         Raises:
-            ValueError: a shape that is no tree or empty, another proposal, a temperature out of range.
+            ValueError: no language model, a shape that is no tree or empty, another proposal, or a temperature out of
+                range.
         """
+        check_model(model)
         if proposal not in TREE_PROPOSALS:
             raise ValueError(f"proposal is {proposal!r}; a tree is one of {', '.join(TREE_PROPOSALS)}")
         if temperature is not None:
             SamplingParams(temperature=temperature)
+        if not isinstance(shape, Sequence) or not all(isinstance(parent, Integral) for parent in shape):
+            raise ValueError(f"shape is {shape!r}; expected the parents of the nodes, such as (-1, -1, 0)")
         self.shape: Parents = shape_of(tuple(shape)).parents
         if not self.shape:
             raise ValueError("shape is empty; give the parents of at least one node")
@@ -76,6 +82,7 @@ class TreeDrafter:
 
     def propose(self, context: Context, budget: int, coins: Coins, may_continue: MayContinue) -> Draft:
         """The tree, smaller where the budget or the law has no more; empty when the law has nothing."""
+        check_budget(budget)
         cache = _ready(self._cache, len(context.tokens))
         fed = torch.tensor(context.tokens[len(cache) :], dtype=torch.long, device=self.model.device)
         logits = self.model.forward(fed, cache=cache, last_only=True).logits

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from numbers import Integral
 
 from jaxtyping import Float, Int
 import torch
@@ -20,6 +21,8 @@ class CutVocabulary:
     target_size: int
 
     def __post_init__(self) -> None:
+        if not all(isinstance(token, Integral) for token in self.ids):
+            raise ValueError("ids holds something that is no whole number; expected the target's token ids")
         if not self.ids or list(self.ids) != sorted(set(self.ids)):
             raise ValueError(f"ids has {len(self.ids)} entries; expected some, increasing and each once")
         if self.ids[0] < 0 or self.ids[-1] >= self.target_size:
@@ -32,7 +35,13 @@ class CutVocabulary:
         """The `size` ids that occur most often in `tokens`, lower ids first among equals; `always` are in any case."""
         if not len(set(always)) <= size <= target_size:
             raise ValueError(f"size is {size}; expected {len(set(always))}..{target_size}")
-        counts = torch.bincount(torch.as_tensor(list(tokens), dtype=torch.long), minlength=target_size)
+        found = torch.as_tensor(list(tokens), dtype=torch.long)
+        for name, ids in (("tokens", found), ("always", torch.as_tensor(list(always), dtype=torch.long))):
+            if ids.numel() and not 0 <= int(ids.min()) <= int(ids.max()) < target_size:
+                raise ValueError(
+                    f"{name} go from {int(ids.min())} to {int(ids.max())}; the target has 0..{target_size - 1}"
+                )
+        counts = torch.bincount(found, minlength=target_size)
         counts[list(always)] = counts.sum() + 1
         order = torch.argsort(counts, descending=True, stable=True)
         return cls(tuple(sorted(order[:size].tolist())), target_size)

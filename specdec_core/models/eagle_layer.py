@@ -23,6 +23,8 @@ class EagleLayer:
     def __init__(self, head: EagleHead, target: LanguageModel, vocabulary: CutVocabulary) -> None:
         """Raises ValueError for a head of another width or a cut of another vocabulary than the target's."""
         embedding, output = ends_of(target)
+        if not isinstance(head, EagleHead):
+            raise ValueError(f"head is a {type(head).__name__}; expected an EagleHead, as `load_eagle_head` gives it")
         check_head(head.config.width, vocabulary, target, output)
         self.vocabulary = vocabulary
         self.width = head.config.width
@@ -70,6 +72,10 @@ class EagleLayer:
 
 def check_head(width: int, vocabulary: CutVocabulary, target: LanguageModel, output: Tensor) -> None:
     """ValueError, naming both sides, unless head, cut vocabulary and target fit."""
+    if not isinstance(vocabulary, CutVocabulary):
+        raise ValueError(
+            f"vocabulary is a {type(vocabulary).__name__}; expected the CutVocabulary that the head was loaded with"
+        )
     if width != output.shape[1]:
         raise ValueError(
             f"head has width {width}, the target's states {output.shape[1]}; use the head trained for this target"

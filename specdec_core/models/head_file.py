@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from specdec_core.models.cut_vocabulary import CutVocabulary
 from specdec_core.models.eagle import EagleHead
@@ -16,6 +16,8 @@ from specdec_core.models.llama import LlamaConfig
 from specdec_core.models.medusa import MedusaHeads
 
 _IDS = "cut_ids"
+_DESCRIBED = {"kind": str, "shape": dict, "target_sha256": str, "target_vocabulary": int, "card": dict}
+_SHAPES = {"medusa": ("heads",), "eagle": ("ffn_width",)}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,7 +68,7 @@ def read_head(path: Path, *, kind: str, target_sha256: str, sha256: str | None =
     tensors, metadata = read_safetensors(path, sha256=sha256)
     if "head" not in metadata:
         raise ValueError(f"{path}: no head in it; expected a file that `specdec train {kind}` wrote")
-    about = json.loads(metadata["head"])
+    about = _description(path, metadata["head"])
     if about["kind"] != kind:
         raise ValueError(f"{path}: holds {about['kind']}, expected {kind}; name another file")
     if about["target_sha256"] != target_sha256:
@@ -74,9 +76,26 @@ def read_head(path: Path, *, kind: str, target_sha256: str, sha256: str | None =
             f"{path}: trained for the target with sha256 {about['target_sha256']}, this one has {target_sha256}; "
             "a head only fits the target whose states it has seen"
         )
+    if _IDS not in tensors:
+        raise ValueError(f"{path}: damaged: it has no {_IDS}, the ids the head proposes; train the head again")
     vocabulary = CutVocabulary(tuple(tensors.pop(_IDS).tolist()), about["target_vocabulary"])
     weights = {name: tensor.float() for name, tensor in tensors.items()}
     return HeadFile(kind, about["shape"], about["target_sha256"], vocabulary, about["card"], weights)
+
+
+def _description(path: Path, text: str) -> dict[str, Any]:
+    """What `write_head` wrote about the head. ValueError when it is damaged, or an entry missing or of another type."""
+    try:
+        about = json.loads(text)
+    except ValueError as error:
+        raise ValueError(f"{path}: its description is damaged ({error}); train the head again") from error
+    for key, type_ in _DESCRIBED.items():
+        if not isinstance(about, dict) or not isinstance(about.get(key), type_):
+            raise ValueError(f"{path}: its description has no {key}, or one of another type; train the head again")
+    for key in _SHAPES.get(about["kind"], ()):
+        if not isinstance(about["shape"].get(key), int):
+            raise ValueError(f"{path}: its shape has no {key}, only {about['shape']}; train the head again")
+    return about
 
 
 def load_medusa(
@@ -85,7 +104,8 @@ def load_medusa(
     """Medusa heads for that target. ValueError as `read_head`."""
     file = read_head(path, kind="medusa", target_sha256=target_sha256, sha256=sha256)
     heads = MedusaHeads(file.shape["heads"], target.width)
-    _put(path, heads, file.tensors)
+    check_shapes(path, _shapes(heads.state_dict()), file.tensors)
+    heads.load_state_dict(file.tensors)
     return heads.requires_grad_(False), file.vocabulary
 
 
@@ -95,21 +115,26 @@ def load_eagle(
     """An EAGLE head for that target. ValueError as `read_head`."""
     file = read_head(path, kind="eagle", target_sha256=target_sha256, sha256=sha256)
     head = EagleHead(target, ffn_width=file.shape["ffn_width"])
-    _put(path, head, file.tensors)
+    check_shapes(path, _shapes(head.state_dict()), file.tensors)
+    head.load_state_dict(file.tensors)
     return head.requires_grad_(False), file.vocabulary
 
 
-def _put(path: Path, module: nn.Module, tensors: Mapping[str, Tensor]) -> None:
-    """Loads the weights. ValueError naming the first that is not of the shape the target asks for."""
-    wanted = {name: tuple(tensor.shape) for name, tensor in module.state_dict().items()}
-    found = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
+def _shapes(tensors: Mapping[str, Tensor]) -> dict[str, tuple[int, ...]]:
+    return {name: tuple(tensor.shape) for name, tensor in tensors.items()}
+
+
+def check_shapes(
+    path: Path, wanted: Mapping[str, tuple[int, ...]], tensors: Mapping[str, Tensor], *, by: str = "this target"
+) -> None:
+    """ValueError naming the first tensor that is missing, not known, or of another shape than `by` asks for."""
+    found = _shapes(tensors)
     for name in sorted(wanted.keys() | found.keys()):
         if wanted.get(name) != found.get(name):
             raise ValueError(
                 f"{path}: weights of another shape: {name} is {found.get(name, 'missing')} there and "
-                f"{wanted.get(name, 'unknown')} for this target"
+                f"{wanted.get(name, 'unknown')} for {by}"
             )
-    module.load_state_dict(dict(tensors))
 
 
 def read_safetensors(path: Path, *, sha256: str | None = None) -> tuple[dict[str, Tensor], Mapping[str, str]]:

@@ -5,6 +5,8 @@ It takes arbitrary positions and an arbitrary boolean mask, so that a draft tree
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+import math
+from numbers import Integral, Real
 from typing import Protocol, runtime_checkable
 
 from jaxtyping import Bool, Float, Int
@@ -35,6 +37,14 @@ class LlamaConfig:
     norm_eps: float = 1e-5
 
     def __post_init__(self) -> None:
+        for name in ("vocab_size", "width", "ffn_width", "layers", "heads", "kv_heads", "head_dim", "max_length"):
+            value = getattr(self, name)
+            if not isinstance(value, Integral) or value < 1:
+                raise ValueError(f"{name} is {value!r}; expected a whole number, at least 1")
+        for name in ("rope_theta", "norm_eps"):
+            value = getattr(self, name)
+            if not isinstance(value, Real) or not 0 < value < math.inf:
+                raise ValueError(f"{name} is {value!r}; expected a finite number above 0")
         if self.heads % self.kv_heads:
             raise ValueError(f"heads is {self.heads} and kv_heads {self.kv_heads}; expected a multiple")
         if self.head_dim % 2:

@@ -8,13 +8,26 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from specdec_core.models.head_file import read_safetensors
+from specdec_core.models.head_file import check_shapes, read_safetensors
 from specdec_core.models.llama import Llama, LlamaConfig
 from specdec_core.models.llama_load import llama_from_tensors
-from specdec_core.models.trainable import TrainableLlama
+from specdec_core.models.trainable import Body, TrainableLlama
 from specdec_core.whole_file import write_whole
 
 WEIGHTS, CONFIG = "model.safetensors", "config.json"
+_ENTRIES = {
+    "vocab_size": "vocab_size",
+    "width": "hidden_size",
+    "ffn_width": "intermediate_size",
+    "layers": "num_hidden_layers",
+    "heads": "num_attention_heads",
+    "kv_heads": "num_key_value_heads",
+    "head_dim": "head_dim",
+    "max_length": "max_position_embeddings",
+    "rope_theta": "rope_theta",
+    "norm_eps": "rms_norm_eps",
+}
+"""Our names of a model's sizes, and those of transformers."""
 
 
 def save_llama(module: TrainableLlama, folder: Path, *, dtype: torch.dtype = torch.float16) -> str:
@@ -45,20 +58,17 @@ def load_config(folder: Path) -> LlamaConfig:
         data: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise ValueError(f"{path}: cannot be read ({error}); expected what `save_llama` wrote") from error
+    if not isinstance(data, dict):
+        raise ValueError(f"{path}: holds a {type(data).__name__}; expected what `save_llama` wrote")
     if data.get("model_type") != "llama" or not data.get("tie_word_embeddings"):
         raise ValueError(f"{path}: model_type is {data.get('model_type')!r}; expected a llama with a tied head")
-    return LlamaConfig(
-        vocab_size=data["vocab_size"],
-        width=data["hidden_size"],
-        ffn_width=data["intermediate_size"],
-        layers=data["num_hidden_layers"],
-        heads=data["num_attention_heads"],
-        kv_heads=data["num_key_value_heads"],
-        head_dim=data["head_dim"],
-        max_length=data["max_position_embeddings"],
-        rope_theta=data["rope_theta"],
-        norm_eps=data["rms_norm_eps"],
-    )
+    missing = sorted(entry for entry in _ENTRIES.values() if entry not in data)
+    if missing:
+        raise ValueError(f"{path}: has no {', '.join(missing)}; expected what `save_llama` wrote")
+    try:
+        return LlamaConfig(**{name: data[entry] for name, entry in _ENTRIES.items()})
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
 
 
 def load_llama(
@@ -69,21 +79,28 @@ def load_llama(
     sha256: str | None = None,
 ) -> Llama:
     """The model in the folder, without transformers. ValueError as `load_config` and `read_safetensors`."""
-    tensors = _tensors(folder, sha256)
-    model = llama_from_tensors(load_config(folder), tensors.__getitem__, tied=True, device=device, dtype=dtype)
+    config, tensors = _parts(folder, sha256)
+    model = llama_from_tensors(config, tensors.__getitem__, tied=True, device=device, dtype=dtype)
     model.weights_sha256 = weights_hash(folder)
     return model
 
 
 def load_trainable(folder: Path, *, sha256: str | None = None) -> TrainableLlama:
     """The same as a module, in float32."""
-    module = TrainableLlama(load_config(folder))
-    module.load_state_dict({name: tensor.float() for name, tensor in _tensors(folder, sha256).items()})
+    config, tensors = _parts(folder, sha256)
+    module = TrainableLlama(config)
+    module.load_state_dict({name: tensor.float() for name, tensor in tensors.items()})
     return module
 
 
-def _tensors(folder: Path, sha256: str | None) -> dict[str, Tensor]:
-    return read_safetensors(folder / WEIGHTS, sha256=sha256)[0]
+def _parts(folder: Path, sha256: str | None) -> tuple[LlamaConfig, dict[str, Tensor]]:
+    """Shape and tensors. ValueError unless the tensors are those of the shape: fewer layers would be another model."""
+    config = load_config(folder)
+    tensors, _ = read_safetensors(folder / WEIGHTS, sha256=sha256)
+    with torch.device("meta"):
+        wanted = {f"model.{name}": tuple(value.shape) for name, value in Body(config).state_dict().items()}
+    check_shapes(folder / WEIGHTS, wanted, tensors, by=f"the {CONFIG} beside it")
+    return config, tensors
 
 
 def _as_transformers(config: LlamaConfig, dtype: torch.dtype) -> dict[str, Any]:

@@ -48,6 +48,8 @@ def load_pair(name: str, device: str = "auto", dtype: str = "auto") -> Pair:
         ValueError: an unknown name, device or dtype; a wheel that is not installed or a damaged file; a model that
             cannot be rolled back; tokenizers that differ.
     """
+    if not isinstance(name, str):
+        raise ValueError(f"pair is {name!r}; expected {_KNOWN}")
     where = _device(device)
     kind = _dtype(dtype, where)
     if name == "smollm2":

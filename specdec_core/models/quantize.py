@@ -5,6 +5,7 @@ a kernel that reads packed integers, such as torchao's on CUDA.
 """
 
 from dataclasses import replace
+from numbers import Integral
 
 from jaxtyping import Float
 import torch
@@ -26,9 +27,9 @@ def round_to_nearest(weight: Float[Tensor, "out inner"], bits: int, group: int) 
     Raises:
         ValueError: bits that are not 2..8, or a group that does not divide the row.
     """
-    if not 2 <= bits <= 8:
-        raise ValueError(f"bits is {bits}; expected 2..8")
-    if group < 1 or weight.shape[1] % group:
+    if not isinstance(bits, Integral) or not 2 <= bits <= 8:
+        raise ValueError(f"bits is {bits!r}; expected 2..8, a whole number")
+    if not isinstance(group, Integral) or group < 1 or weight.shape[1] % group:
         raise ValueError(f"group is {group}; expected a divisor of the row length {weight.shape[1]}")
     runs = weight.unflatten(1, (-1, group)).float()
     largest = 2 ** (bits - 1) - 1

@@ -25,6 +25,7 @@ FOLDER = Path(__file__).resolve().parent.parent / "weights"
 TINY_TARGET, TINY_DRAFT = "tiny-target", "tiny-draft"
 SMOLLM2_DRAFT, SMOLLM2_MEDUSA, SMOLLM2_EAGLE = "smollm2-draft", "smollm2-medusa", "smollm2-eagle"
 NAMES = (TINY_TARGET, TINY_DRAFT, SMOLLM2_DRAFT, SMOLLM2_MEDUSA, SMOLLM2_EAGLE)
+_AGAIN = "install the lab again, the weights come with it"
 CARD, HEAD, TOKENIZER, CUT = "card.json", "head.safetensors", "tokenizer.json", "cut_ids.json"
 
 
@@ -33,12 +34,27 @@ def read_card(name: str) -> dict[str, Any]:
     if name not in NAMES:
         raise ValueError(f"name is {name!r}; expected one of {', '.join(NAMES)}")
     path = FOLDER / name / CARD
+    card = _json(path)
+    if not isinstance(card, dict) or card.get("name") != name:
+        found = repr(card.get("name")) if isinstance(card, dict) else f"a {type(card).__name__}"
+        raise ValueError(f"{path}: the card is of {found}, expected {name!r}; {_AGAIN}")
+    learnt = card.get("trained")
+    hashes = {"sha256": card.get("sha256")}
+    if name == TINY_TARGET:
+        hashes["trained.tokenizer_sha256"] = learnt.get("tokenizer_sha256") if isinstance(learnt, dict) else None
+    else:
+        hashes["target_sha256"] = card.get("target_sha256")
+    for key, value in hashes.items():
+        if not isinstance(value, str):
+            raise ValueError(f"{path}: {key} is {value!r}, expected a hash; {_AGAIN}")
+    return card
+
+
+def _json(path: Path) -> Any:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise ValueError(
-            f"{path}: cannot be read ({error}); install the lab again, the weights come with it"
-        ) from error
+        raise ValueError(f"{path}: cannot be read ({error}); {_AGAIN}") from error
 
 
 def load_tiny_pair(*, device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32) -> Pair:
@@ -68,7 +84,11 @@ def load_smollm2_draft(
     if target is not None:
         _check_target(SMOLLM2_DRAFT, card["target_sha256"], target)
     draft = load_llama(FOLDER / SMOLLM2_DRAFT, device=device, dtype=dtype, sha256=card["sha256"])
-    ids = json.loads((FOLDER / SMOLLM2_DRAFT / CUT).read_text(encoding="utf-8"))
+    path, expected = FOLDER / SMOLLM2_DRAFT / CUT, card["trained"]["cut"]
+    ids = _json(path)
+    if not isinstance(ids, list) or len(ids) != expected:
+        found = f"{len(ids):,} ids" if isinstance(ids, list) else f"a {type(ids).__name__}"
+        raise ValueError(f"{path}: holds {found}, expected {expected:,}, those the draft learnt to propose; {_AGAIN}")
     return draft, CutVocabulary(tuple(ids), draft.vocab_size)
 
 
@@ -104,6 +124,10 @@ def _tokenizer_file() -> Path:
 
 def _check_target(name: str, wanted: str, target: Llama) -> None:
     """ValueError unless the target's weights are those the drafter learnt from."""
+    if not hasattr(target, "weights_sha256"):
+        raise ValueError(
+            f"{name}: target is a {type(target).__name__}; expected a Llama, such as load_pair('smollm2').target"
+        )
     if target.weights_sha256 != wanted:
         found = target.weights_sha256 or "of unknown origin (no hash was checked when they were loaded)"
         raise ValueError(

@@ -166,6 +166,37 @@ def test_another_tokenizer_is_refused_and_both_are_named(copied: Path) -> None:
         load_pair("tiny", device="cpu")
 
 
+@pytest.mark.parametrize(
+    ("card", "message"),
+    [
+        ([], "the card is of a list, expected 'tiny-draft'"),
+        ({"name": "tiny-target"}, "the card is of 'tiny-target', expected 'tiny-draft'"),
+        ({"name": "tiny-draft", "sha256": OTHER}, "target_sha256 is None, expected a hash"),
+        ({"name": "tiny-draft", "sha256": 5, "target_sha256": OTHER}, "sha256 is 5, expected a hash"),
+    ],
+)
+def test_a_card_of_other_weights_or_with_gaps_is_refused(copied: Path, card: object, message: str) -> None:
+    (copied / shipped.TINY_DRAFT / shipped.CARD).write_text(json.dumps(card), encoding="utf-8")
+    with pytest.raises(ValueError, match=rf"card\.json: {message}.*install the lab again"):
+        load_pair("tiny", device="cpu")
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [("[1, 2]", "holds 2 ids, expected 8,192"), ("{}", "holds a dict"), ("[1,", "cannot be read"), (None, "cannot be")],
+)
+def test_ids_of_the_draft_that_are_cut_off_are_refused(copied: Path, body: str | None, message: str) -> None:
+    path = copied / shipped.SMOLLM2_DRAFT / shipped.CUT
+    path.unlink() if body is None else path.write_text(body, encoding="utf-8")
+    with pytest.raises(ValueError, match=rf"cut_ids\.json: {message}"):
+        shipped.load_smollm2_draft()
+
+
+def test_a_pair_in_place_of_its_target_is_refused() -> None:
+    with pytest.raises(ValueError, match="smollm2-eagle: target is a Pair; expected a Llama"):
+        shipped.load_eagle_head(load_pair("toy"))
+
+
 def test_missing_weights_are_named(copied: Path) -> None:
     shutil.rmtree(copied / shipped.TINY_DRAFT)
     with pytest.raises(ValueError, match=r"tiny-draft.*card\.json: cannot be read .* install the lab again"):

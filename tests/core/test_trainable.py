@@ -1,13 +1,15 @@
 """The batched Llama that is trained equals the one that decodes; folders and head files keep what they were given."""
 
+import json
 from pathlib import Path
 
 import pytest
+from safetensors.torch import save_file
 import torch
 
 from specdec_core.models.cut_vocabulary import CutVocabulary
 from specdec_core.models.eagle import EagleHead, shifted
-from specdec_core.models.head_file import HeadFile, load_eagle, load_medusa, read_head, write_head
+from specdec_core.models.head_file import HeadFile, load_eagle, load_medusa, read_head, read_safetensors, write_head
 from specdec_core.models.llama import LlamaConfig
 from specdec_core.models.llama_folder import load_llama, load_trainable, save_llama
 from specdec_core.models.llama_load import llama_from_tensors
@@ -125,6 +127,44 @@ def test_weights_of_another_hash_and_a_cut_off_file_are_refused(module: Trainabl
         load_llama(tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"num_hidden_layers": 1}, r"layers\.1\..* is .* there and unknown for the config"),
+        ({"num_hidden_layers": 3}, r"layers\.2\..* is missing there"),
+        ({"hidden_size": 16}, r"is \(.*\) there and \(.*\) for the config\.json beside it"),
+        ({"head_dim": 8}, "q_proj|k_proj"),
+        ({"num_key_value_heads": 0}, "kv_heads is 0; expected a whole number"),
+        ({"max_position_embeddings": 0}, "max_length is 0"),
+        ({"rope_theta": "x"}, "rope_theta is 'x'; expected a finite number"),
+        ({"hidden_size": None}, "width is None"),
+    ],
+)
+def test_a_config_that_is_not_of_the_weights_is_refused(
+    module: TrainableLlama, tmp_path: Path, change: dict[str, object], message: str
+) -> None:
+    """With fewer layers the file would load as another model, under the hash of the whole one."""
+    save_llama(module, tmp_path)
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text(encoding="utf-8")), **change}), encoding="utf-8")
+    for load in (load_llama, load_trainable):
+        with pytest.raises(ValueError, match=message):
+            load(tmp_path)
+
+
+def test_a_config_with_gaps_is_refused(module: TrainableLlama, tmp_path: Path) -> None:
+    save_llama(module, tmp_path)
+    path = tmp_path / "config.json"
+    entries = json.loads(path.read_text(encoding="utf-8"))
+    del entries["hidden_size"]
+    path.write_text(json.dumps(entries), encoding="utf-8")
+    with pytest.raises(ValueError, match=r"config\.json: has no hidden_size"):
+        load_llama(tmp_path)
+    path.write_text("[1]", encoding="utf-8")
+    with pytest.raises(ValueError, match=r"config\.json: holds a list"):
+        load_llama(tmp_path)
+
+
 @pytest.fixture
 def head_files(tmp_path: Path) -> dict[str, Path]:
     vocabulary, files = CutVocabulary((0, 3, 7), 31), {}
@@ -156,6 +196,31 @@ def test_a_head_of_another_target_another_kind_and_a_damaged_one_are_refused(hea
         read_head(head_files["eagle"], kind="eagle", target_sha256=HASH, sha256=OTHER)
     head_files["eagle"].write_bytes(head_files["eagle"].read_bytes()[:200])
     with pytest.raises(ValueError, match="cut off or damaged"):
+        load_eagle(head_files["eagle"], CONFIG, HASH)
+
+
+@pytest.mark.parametrize(
+    ("about", "message"),
+    [
+        ("{", "its description is damaged"),
+        ("[]", "its description has no kind"),
+        ({"target_sha256": None}, "has no target_sha256"),
+        ({"target_vocabulary": "31"}, "has no target_vocabulary, or one of another type"),
+        ({"shape": {}}, "its shape has no ffn_width"),
+        ({"card": 3}, "has no card"),
+    ],
+)
+def test_a_head_whose_description_has_gaps_is_refused(
+    head_files: dict[str, Path], about: str | dict[str, object], message: str
+) -> None:
+    tensors, metadata = read_safetensors(head_files["eagle"])
+    text = about if isinstance(about, str) else json.dumps({**json.loads(metadata["head"]), **about})
+    save_file(tensors, head_files["eagle"], metadata={"head": text})
+    with pytest.raises(ValueError, match=rf"eagle\.safetensors: .*{message}|eagle\.safetensors: {message}"):
+        load_eagle(head_files["eagle"], CONFIG, HASH)
+    del tensors["cut_ids"]
+    save_file(tensors, head_files["eagle"], metadata=dict(metadata))
+    with pytest.raises(ValueError, match="it has no cut_ids"):
         load_eagle(head_files["eagle"], CONFIG, HASH)
 
 

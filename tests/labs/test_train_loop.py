@@ -8,12 +8,14 @@ import subprocess
 import sys
 
 import pytest
+from safetensors.torch import save_file
 import torch
 
 from specdec_core.models.llama import LlamaConfig
 from specdec_core.models.trainable import TrainableLlama
 from specdec_labs.data.corpus import SAMPLE
 from specdec_labs.train.checkpoint import CHECKPOINT, load_checkpoint
+from specdec_labs.train.commands import RunOptions
 from specdec_labs.train.distillation import acceptance_figures, forward_kl, loss_named, reverse_kl, total_variation
 from specdec_labs.train.draft import DraftTask
 from specdec_labs.train.language_model import LanguageModelTask
@@ -211,8 +213,34 @@ def test_minutes_choose_steps_once(streams: Streams, tmp_path: Path) -> None:
     assert chosen.steps >= 1 and chosen != SETTINGS
     train(make(chosen), chosen, tmp_path, stop_after=1)
     assert with_steps(SETTINGS, tmp_path, make, minutes=5.0) == chosen
-    with pytest.raises(ValueError, match="minutes is 0"):
-        with_steps(SETTINGS, tmp_path, make, minutes=0)
+    for minutes in (0, float("nan"), float("inf")):
+        with pytest.raises(ValueError, match=f"minutes is {minutes}"):
+            with_steps(SETTINGS, tmp_path, make, minutes=minutes)
+
+
+def test_settings_that_are_none_are_refused(tmp_path: Path) -> None:
+    for change, message in (
+        ({"seed": -1}, "seed is -1"),
+        ({"seed": 2**70}, "seed is 1180591620717411303424"),
+        ({"rate": float("nan")}, "rate is nan"),
+        ({"clip": float("inf")}, "clip inf"),
+        ({"steps": 0}, "steps is 0"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            replace(SETTINGS, **change)
+    # zero is not the default
+    for options, message in (
+        (RunOptions(folder=tmp_path, rate=0.0), "rate is 0.0"),
+        (RunOptions(folder=tmp_path, steps=0), "steps is 0"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            options.settings(SETTINGS)
+
+
+def test_a_file_that_is_no_checkpoint_is_named(tmp_path: Path) -> None:
+    save_file({"a": torch.zeros(1)}, tmp_path / CHECKPOINT)
+    with pytest.raises(ValueError, match="no run in it; expected what `specdec train` wrote"):
+        load_checkpoint(tmp_path)
 
 
 def test_the_rate_warms_up_and_falls() -> None:

@@ -50,6 +50,7 @@ def generate(
     device: Annotated[str, typer.Option(help="cpu or cuda.")] = "cpu",
 ) -> None:
     """Let SmolLM2 invent prompts and answer them; stop with Ctrl-C at any time, the same command goes on."""
+    import math
     import time
 
     import torch
@@ -57,6 +58,15 @@ def generate(
     from specdec_labs.data.generate import GenerateOptions
     from specdec_labs.data.smollm2_text import generate_smollm2
 
+    for name, count in (("requests", requests), ("slots", slots)):
+        if count < 1:
+            raise ValueError(f"{name} is {count}; expected at least 1")
+    if minutes is not None and not 0 < minutes < math.inf:
+        raise ValueError(f"minutes is {minutes}; expected more than 0, and a finite number")
+    if device not in ("cpu", "cuda"):
+        raise ValueError(f"device is {device!r}; expected cpu or cuda")
+    if device == "cuda" and not torch.cuda.is_available():
+        raise ValueError("device is 'cuda', but torch sees no CUDA device here; use cpu")
     last = time.perf_counter()
 
     def report(records: int, tokens: int, seconds: float) -> None:

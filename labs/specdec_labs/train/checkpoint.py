@@ -107,11 +107,13 @@ def load_checkpoint(folder: Path) -> Checkpoint | None:
     """The checkpoint in `folder`, or None when there is none.
 
     Raises:
-        ValueError: the file is cut off or damaged.
+        ValueError: the file is cut off or damaged, or no checkpoint.
     """
     path = folder / CHECKPOINT
     if not path.exists():
         return None
     tensors, metadata = read_safetensors(path)
+    if "state" not in metadata or _CURVE not in tensors:
+        raise ValueError(f"{path}: no run in it; expected what `specdec train` wrote - use another folder")
     state = json.loads(metadata["state"])
     return Checkpoint(state["step"], state["description"], state["evaluations"], tensors[_CURVE].tolist(), tensors)

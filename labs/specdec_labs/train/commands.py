@@ -57,7 +57,9 @@ class RunOptions:
 
         able = str(product_dtype(self.place())).removeprefix("torch.")
         chosen = able if self.precision == "auto" else self.precision
-        chosen_steps, rate = self.steps or default.steps, self.rate or default.rate
+        # 0 is no default: the settings refuse it by name
+        chosen_steps = default.steps if self.steps is None else self.steps
+        rate = default.rate if self.rate is None else self.rate
         return replace(default, steps=chosen_steps, rate=rate, seed=self.seed, precision=chosen)
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+import math
 from pathlib import Path
 import time
 
@@ -21,12 +22,12 @@ def with_steps(
     resumed on a busier machine takes longer, its curve stays the same.
 
     Raises:
-        ValueError: minutes that are not above zero.
+        ValueError: minutes that are not above zero, or not finite.
     """
     if minutes is None:
         return settings
-    if minutes <= 0:
-        raise ValueError(f"minutes is {minutes}; expected more than 0")
+    if not 0 < minutes < math.inf:
+        raise ValueError(f"minutes is {minutes}; expected more than 0, and a finite number")
     found = load_checkpoint(folder)
     if found is not None:
         return replace(settings, steps=found.description["settings"]["steps"])

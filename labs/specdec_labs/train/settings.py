@@ -36,8 +36,10 @@ class TrainSettings:
         for name in ("steps", "batch", "length", "evaluate_every", "save_every"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}; expected at least 1")
-        if self.rate <= 0 or self.clip <= 0:
-            raise ValueError(f"rate is {self.rate} and clip {self.clip}; expected both above 0")
+        if not (0 < self.rate < math.inf and 0 < self.clip < math.inf):
+            raise ValueError(f"rate is {self.rate} and clip {self.clip}; expected both above 0 and finite")
+        if not 0 <= self.seed < 2**63:
+            raise ValueError(f"seed is {self.seed}; expected 0..2**63 - 1")
         if self.precision not in ("float32", "bfloat16"):
             raise ValueError(f"precision is {self.precision!r}; expected 'float32' or 'bfloat16'")
 
