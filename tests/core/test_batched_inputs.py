@@ -54,7 +54,7 @@ def test_no_drafts_are_plain_steps(name: str, q: Any) -> None:
     assert verdict.num_accepted.tolist() == [0, 0, 0]
     assert verdict.next_token.tolist() == ([1, 0, 0] if name == "greedy" else [1, 1, 0])
     assert verdict.emitted[:, 0].tolist() == verdict.next_token.tolist()
-    assert verdict.is_bonus.all()
+    assert verdict.is_bonus.dtype == torch.bool and verdict.is_bonus.all()
 
 
 def test_a_padded_rectangle_becomes_ragged() -> None:
@@ -233,6 +233,14 @@ def test_a_threshold_that_rounds_up_to_the_total_takes_the_last_positive_index()
     assert drawn.tolist() == [5e-324]
 
 
+def test_several_thresholds_that_round_up_take_each_the_last_positive_index_of_their_own_row() -> None:
+    weights = torch.tensor(
+        [[0.0, 5e-324, 0.0, 0.0], [5e-324, 0.0, 0.0, 0.0], [0.0, 0.0, 0.0, 5e-324]], dtype=torch.float64
+    )
+    tokens, _ = draw_by_inverse_cdf(Laws.of(weights), torch.full((3,), 0.9, dtype=torch.float64))
+    assert tokens.tolist() == [inverse_cdf(row, 0.9) for row in weights] == [1, 0, 3]
+
+
 def test_without_checks_nothing_impossible_is_drawn_either() -> None:
     zero = torch.zeros(1, 3)
     none, offsets = torch.empty(0, dtype=torch.int64), torch.tensor([0, 0])
@@ -324,3 +332,38 @@ def test_the_noise_is_that_of_the_scalar_coins(purpose: Any) -> None:
         assert int(drawn[i]) == alone.draw(weights[i], node=nodes[i], purpose=purpose)
         assert alone.accept(0.0, 1.0, node=nodes[i]) is False
         assert float(uniforms[i]) == alone.events[-1].uniform
+
+
+def test_weights_near_the_smallest_number_race_as_in_the_scalar_coins() -> None:
+    """E / weight overflows for all of a row: those are compared at another scale, the other rows are left alone."""
+    weights = torch.tensor(
+        [[0.2, 0.3, 0.5, 0.0], [5e-324, 1e-320, 0.0, 3e-321], [1e-322, 0.0, 1e-322, 5e-324]], dtype=torch.float64
+    )
+    winners = []
+    for seed in range(200):
+        coins = PhiloxBatchCoins([seed] * 3, requests=[0, 1, 2], lengths=[4, 5, 6])
+        places = torch.arange(3)
+        drawn = coins.draw(Laws.of(weights), Questions(places, torch.zeros(3, dtype=torch.int64), places * 0), "bonus")
+        scalar = [
+            PhiloxCoins(seed).at(request=row, length=4 + row).draw(weights[row], node=0, purpose="bonus")
+            for row in range(3)
+        ]
+        assert drawn.tolist() == scalar
+        winners.append(scalar)
+    assert len({tuple(row) for row in winners}) > 8, "every candidate wins now and then"
+
+
+def test_the_noise_of_no_request_and_wrong_keys() -> None:
+    assert len(PhiloxBatchCoins([], requests=[], lengths=[])) == 0
+    with pytest.raises(ValueError, match=r"lengths\[1\] is 1.5; expected a whole number"):
+        PhiloxBatchCoins([1, 2], requests=[0, 1], lengths=[1, 1.5])  # type: ignore[list-item]
+
+
+@pytest.mark.parametrize("scripts", [[[0.1], [0.1, 0.2, 0.3, 0.4]], [[0.1]]])
+def test_a_script_shorter_than_its_round_is_no_zero(scripts: list[list[float]]) -> None:
+    """Also where the list beside it is longer: what pads the shorter one is no answer."""
+    rows = len(scripts)
+    tokens, offsets = torch.zeros(3 * rows, dtype=torch.int64), torch.arange(0, 3 * rows + 1, 3)
+    q, p = torch.tensor([HALF] * (3 * rows)), torch.tensor([HALF] * (4 * rows))
+    with pytest.raises(ValueError, match="the script of request 0 has 1 uniforms and all are used"):
+        verify_chain_batch(tokens, offsets, q, p, ScriptedBatchCoins(scripts))

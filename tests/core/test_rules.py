@@ -143,6 +143,26 @@ def test_a_rule_refuses_other_proposals_and_branching_drafts(name: str) -> None:
         rule(fork, HALF.repeat(3, 1), ScriptedCoins([]))
 
 
+def test_one_draft_of_another_kind_is_refused_and_no_draft_is_of_any_kind() -> None:
+    one = Draft(DraftTree((0,), (-1,)), HALF.repeat(1, 1), "iid")
+    with pytest.raises(ValueError, match="rule 'chain' does not take 'iid' drafts"):
+        RULES["chain"](one, HALF.repeat(2, 1), ScriptedCoins([]))
+    none = Draft(DraftTree((), ()), HALF.repeat(0, 1), "iid")
+    assert RULES["chain"](none, HALF.repeat(1, 1), ScriptedCoins([0.6])).next_token == 1
+
+
+def test_a_tree_rule_gets_the_tree() -> None:
+    fork = Draft(DraftTree((0, 1), (-1, -1)), None, "deterministic")
+    verdict = RULES["recursive"](fork, HALF.repeat(3, 1), ScriptedCoins([0.9, 0.1, 0.6]))
+    assert (verdict.path, verdict.next_token) == ((1,), 1)
+
+
+def test_kseq_refuses_a_second_level() -> None:
+    tree = DraftTree((0, 1), (-1, 0))
+    with pytest.raises(ValueError, match="k-SEQ judges one level"):
+        RULES["kseq"].verify(tree, HALF.repeat(2, 1), HALF.repeat(3, 1), ScriptedCoins([0.5] * 9))
+
+
 def test_the_greedy_rule_is_refused_where_it_is_not_lossless() -> None:
     """Argmax verification at temperature 1 says the argmax, whatever the target's law is."""
     target, _ = toy_pair()
