@@ -250,13 +250,14 @@ certificate = certify(
     oracle=target,
 )
 print(certificate.sentence)
-print(f"n = {certificate.n} texts, power {certificate.power:.3f} against a bias of {certificate.bias}")
-print(f"rounds seen: {certificate.coverage}")
+print(f"n = {certificate.n} texts, power {certificate.power:.3f} against a distance of {certificate.bias}")
+print(f"what the rounds did, and how often: {certificate.coverage}")
 
 # %% [markdown]
-# Read it so: if the engine's law were off by the stated distance (total variation), the test would almost surely have
-# said so with this many samples. A smaller bias needs more samples: `specdec certify` takes its time and looks closer.
-# The model's rows are remembered here, so that thousands of short texts cost a few dozen passes.
+# Read it so: if the engine's law were off by the stated distance (total variation, the *bias*), the test would almost
+# surely have said so with this many samples. What no round did was not tested, so the last line counts what they did. A
+# smaller bias needs more samples: `specdec certify` takes its time and looks closer. The model's rows are remembered
+# here, so that thousands of short texts cost a few dozen passes.
 #
 # ## 5. Build it: what replaces a refused draft
 #

@@ -93,10 +93,9 @@ ridge_tokens = take("ridge_tokens", globals(), use=use)
 for name in hardware_names():
     device = hardware(name)
     dtype, size = ("float16", 2) if "float16" in device.flops_per_s else ("float32", 4)
-    print(
-        f"{device.name:40} {dtype}: ridge at {ridge_tokens(device.peak(dtype), device.bytes_per_s, size):6.0f} tokens  "
-        f"({device.kind}: {device.source})"
-    )
+    tokens = ridge_tokens(device.peak(dtype), device.bytes_per_s, size)
+    print(f"{device.name:36} {dtype}: ridge at {tokens:4.0f} tokens")
+    print(f"    {device.kind}: {device.source}")
 
 # %% [markdown]
 # ## 4. Predict it: your machine
@@ -229,7 +228,7 @@ print(f"the weights fit: {fits(target, device, degree=DEVICES)}")
 #   more than the weights, and it is not shared between sequences.
 # * *Thresholds without a machine.* "Batch up to 8", "disable from 16", "inverts at 64", all three from one document:
 #   the ridge of *your* device, model and context decides.
-# * *A CPU has a ridge as well.* Here it is a few tokens, not hundreds, and caches blur it.
+# * *A CPU has a ridge as well.* Here it is a few tokens to a few dozen, not hundreds, and caches blur it.
 #
 # ## Sources
 #

@@ -289,7 +289,7 @@ for name in SHOWN:
     finding = examine(MUSEUM[name])
     tested = finding.certificate_kill
     samples = "no sample can show it" if tested is None else f"p = {tested.wrong.p_value:.1g} with n = {tested.wrong.n}"
-    print(f"{finding.piece.title:45} exact: {finding.exact_kill.wrong.says:32} samples: {samples}")
+    print(f"{finding.piece.title}\n    exact:   {finding.exact_kill.wrong.says}\n    samples: {samples}")
 
 # %% [markdown]
 # `<=` at $u = 0$ is wrong once in $2^{32}$ drafts. No sample shows it; the proof does.

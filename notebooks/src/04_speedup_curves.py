@@ -179,7 +179,7 @@ curve = CostCurve.measure(
 runs = []
 show = counting("prompts")
 factories = {"ngram": drafter_factory("ngram", pair)}
-run_grid(grid, pair, factories, lambda cell, place, left: show(place, grid.prompts), runs)
+run_grid(grid, pair, factories, lambda cell, place, left: show(place + 1, grid.prompts), runs)
 print(f"\n{len(runs)} prompts, each with every window and plain decoding")
 
 # %%
@@ -187,7 +187,7 @@ from specdec_labs.cli.bench_speedup import make_report
 
 report = make_report(pair, grid, curve, runs, {"threads": None, "quick": FAST})
 gain_card.reveal(next(row.speedup for row in report.rows if row.arm.gamma == 4))
-print("gamma  alpha  tokens/round  measured (90 % over prompts)   predicted   formula alone")
+print("gamma  alpha  tokens/round  measured (90 % over prompts)   predicted   formula")
 for row in report.rows:
     spread = "" if row.low is None else f"({row.low:.2f} to {row.high:.2f})"
     predicted = sum(row.predicted) / len(row.predicted)
@@ -200,7 +200,7 @@ print()
 print(report.last_line)
 
 # %% [markdown]
-# *Formula alone* assumes that every round drafts $\gamma$ tokens. Prompt lookup often finds nothing to propose, and
+# The *formula* alone assumes that every round drafts $\gamma$ tokens. Prompt lookup often finds nothing to propose, and
 # then a round is a plain step: the prediction counts those rounds, the formula does not know them.
 #
 # How many tokens a round must emit to break even, by window, and what it emitted:
@@ -209,7 +209,7 @@ print(report.last_line)
 for row in report.break_even:
     verdict = "gains" if row.highest > row.needed else "loses"
     print(
-        f"gamma {row.arm.gamma}: needs {row.needed:.2f} (drafting {row.draft:.2f}, verify pass {row.verify:.2f}, rest "
+        f"gamma {row.arm.gamma}: needs {row.needed:.2f} (drafting {row.draft:.2f}, verifying {row.verify:.2f}, rest "
         f"{row.host:.2f}), emitted {row.highest:.2f}: {verdict}"
     )
 
@@ -256,14 +256,14 @@ for name, alpha in (("accepted / tested", found.alpha), ("accepted / drafted", f
 # %%
 from specdec_labs.seeds.audit import audit_rows, h100_rows, summary
 
+print("printed, modelled:         tokens a round    tokens a second       speed-up")
 for devices in (1, 8):
-    print(f"{devices} x H100 SXM")
     for entry in h100_rows(devices):
         printed, ours = entry["printed"], entry["modelled"]
         print(
-            f"  {entry['row']:16} tokens {printed['tokens']:.2f} printed, {ours['tokens']:.3f} from its alpha;  "
-            f"{printed['tokens_per_s']:5.1f} tok/s printed, {ours['tokens_per_s']:6.1f} modelled;  "
-            f"{printed['speedup']:.2f}x printed, {ours['speedup']:.2f}x modelled"
+            f"{devices} x H100, {entry['row']:16} {printed['tokens']:6.2f} {ours['tokens']:7.3f} "
+            f"{printed['tokens_per_s']:10.1f} {ours['tokens_per_s']:7.1f} "
+            f"{printed['speedup']:8.2f} {ours['speedup']:5.2f}"
         )
 print()
 print("all figures of the documents:", summary(audit_rows()))

@@ -56,8 +56,9 @@ print(f"on {pair.target.device}, {str(pair.target.dtype).removeprefix('torch.')}
 # %% [markdown]
 # ## 2. See it: the drafters at hand
 #
-# A drafter is anything that proposes. The lab has several for this target; which of them are here depends on the pair.
-# The theatre shows the first one with a model of its own.
+# A drafter is anything that proposes. The lab has several for this target; which of them are here depends on the pair:
+# `ngram` is prompt lookup, `model` the pair's own draft, and `distilled`, which takes its place for SmolLM2, a small
+# model trained to imitate the target. The theatre shows the one with a model.
 
 # %%
 from specdec_core.drafters import ModelDrafter, NGramDrafter
@@ -215,11 +216,12 @@ if path is None or not path.is_file():
 else:
     result = json.loads(path.read_text(encoding="utf-8"))
     stamp = result["hardware"]
-    print(f"measured on {stamp['processor']}, {stamp['threads']} threads, {stamp['date']}")
+    print(f"measured on {stamp['processor']}, threads: {stamp['threads']}, {stamp['date']}")
+    print("draft read  asked for  T  alpha                   speed-up")
     for row in result["rows"]:
         print(
-            f"  draft that read {row['draft']:6} on {row['domain']:6} T = {row['T']:g}  alpha {row['alpha']:.3f} "
-            f"({row['low']:.3f} to {row['high']:.3f})  speed-up {row['speedup']:.2f}"
+            f"{row['draft']:10}  {row['domain']:9}  {row['T']:g}  {row['alpha']:.3f} ({row['low']:.3f} to "
+            f"{row['high']:.3f})  {row['speedup']:.2f}"
         )
 
 # %% [markdown]

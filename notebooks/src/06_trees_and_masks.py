@@ -256,7 +256,7 @@ def chance_by_rank(some_traces):
     return {rank: accepted[rank] / reached[rank] for rank in reached}
 
 
-print("\nshape                                      measured   predicted from the other half")
+print("\nshape                                      measured  predicted")
 lengths = {}
 for name, parents in SHAPES.items():
     half = TEXTS // 2

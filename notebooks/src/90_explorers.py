@@ -28,13 +28,20 @@ if __version__ != MADE_FOR:
 # %% [markdown]
 # ## Speed-up
 #
-# Modelled; the squares are quoted from the seed documents. To put your own measurement on the map:
+# The map is modelled, the squares are quoted from the seed documents, the diamonds were measured with SmolLM2 on two
+# CPU cores (`docs/results/speedup-smollm2.json`; how, is in `docs/costs.md`). To put your own measurement on the map:
 # `specdec bench speedup --json FILE`, and its rows through `measured_points` (notebook 04).
 
 # %%
-from specdec_labs.widgets.speedup import speedup_explorer
+import json
 
-speedup_explorer()
+from specdec_labs.exercises import find_clone
+from specdec_labs.widgets.speedup import SEED_POINTS, measured_points, speedup_explorer
+
+clone = find_clone()
+path = None if clone is None else clone / "docs" / "results" / "speedup-smollm2.json"
+measured = [] if path is None or not path.is_file() else measured_points(json.loads(path.read_text(encoding="utf-8")))
+speedup_explorer([*SEED_POINTS, *measured])
 
 # %% [markdown]
 # ## Roofline

@@ -8,6 +8,7 @@ import pytest
 
 from specdec_labs.grade.access import Here
 from specdec_labs.grade.checking import reference
+from specdec_labs.grade.engine import run_task
 from specdec_labs.grade.rounds import enumerate_rounds
 from specdec_labs.grade.task import Seen
 from specdec_labs.grade.tasks import TASKS
@@ -26,6 +27,7 @@ from specdec_labs.grade.tasks.e07_siblings import judged_again, read_children, r
 from specdec_labs.grade.tasks.slots import Slot, rounds_of, token_law
 from specdec_labs.museum.block import residual_not_scaled
 
+F = Fraction
 Law = tuple[Fraction, ...]
 
 
@@ -147,3 +149,28 @@ def test_the_softmax_round_is_right_when_q_is_one_hot() -> None:
     for case in pairs(2, 3, drawn="none"):
         if max(case.q) == 1:
             assert rounds_of(softmax_q_round, case).law == rounds_of(one_hot_round, case).law
+
+
+@pytest.mark.parametrize(
+    ("task_id", "found", "told", "not_told"),
+    [
+        (
+            "E03.threshold",
+            {"THRESHOLD_INPUT": ([F(1, 2), F(1, 2)], [F(1, 3), F(2, 3)])},
+            "yours has tokens 2, largest denominator 3; enough: tokens 2, largest denominator 2",
+            "children",
+        ),
+        (
+            "E07.duplicates",
+            {"DUPLICATE_INPUT": ([F(1, 2), F(1, 2)], [0, 0, 0])},
+            "children 3; enough: tokens 2, largest denominator 2, children 2",
+            " x ",
+        ),
+    ],
+)
+def test_a_larger_input_is_told_what_counts_and_how_little_is_enough(
+    task_id: str, found: dict, told: str, not_told: str
+) -> None:
+    result = run_task(TASKS[task_id], Here(found), ()).result("input_is_the_smallest")
+    assert result.status == "failed" and told in result.detail
+    assert not_told not in result.detail + result.what

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from specdec_labs.widgets.passport import passport_csv
 from specdec_labs.widgets.passport import view_model as passport_view
 from specdec_labs.widgets.passport.live import Passport
 from specdec_labs.widgets.roofline.live import RooflineExplorer
-from specdec_labs.widgets.speedup import SEED_POINTS
+from specdec_labs.widgets.speedup import SEED_POINTS, measured_points
 from specdec_labs.widgets.speedup.live import SpeedupExplorer
 from specdec_labs.widgets.tree import frame_of
 from specdec_labs.widgets.tree import view_model as tree_model
@@ -44,7 +45,7 @@ const model = {
   off: (name, listener) => { listeners[name] = (listeners[name] ?? []).filter((entry) => entry !== listener); },
 };
 const stop = module.default.render({ model, el: document.getElementById("host") });
-Object.assign(window, { state, sent, listeners, module, stop });
+Object.assign(window, { state, sent, listeners, module, stop, model });
 """
 TREE = DraftTree((10, 11, 12, 13, 14), (-1, -1, 0, 1, 3))
 
@@ -175,6 +176,34 @@ def test_the_explorers_map_moves_by_arrow_and_click(show: Callable[..., Any]) ->
     assert page.evaluate(place) == [0.37, 9]
 
 
+def test_the_map_is_painted_when_its_page_comes_to_the_screen_later(show: Callable[..., Any]) -> None:
+    page = show("speedup")
+    page.evaluate("""() => {
+        stop();
+        document.getElementById("host").replaceChildren();
+        window.later = document.createElement("div");
+        module.default.render({ model, el: later });
+    }""")
+    page.wait_for_timeout(100)
+    page.evaluate("document.body.append(later)")
+    page.wait_for_function(COLOURS_OF_THE_MAP + " > 20")
+
+
+def test_keys_count_while_the_kernel_is_behind(show: Callable[..., Any]) -> None:
+    page = show("speedup")
+    page.evaluate("""() => {
+        const answer = window.kernel;
+        window.kernel = (text) => new Promise((done) => setTimeout(done, 250)).then(() => answer(text));
+    }""")
+    page.focus(".sd-map")
+    for _ in range(6):
+        page.keyboard.press("ArrowUp")
+        page.wait_for_timeout(100)
+    page.wait_for_function("state.view.here.gamma === 11")
+    page.wait_for_timeout(600)
+    assert page.evaluate("state.settings.gamma") == 11 == int(page.input_value("input[aria-label=gamma]"))
+
+
 def test_the_explorer_changes_costs_and_writes_files(show: Callable[..., Any]) -> None:
     page = show("speedup")
     page.select_option("select[aria-label='costs from']", "roofline")
@@ -186,14 +215,28 @@ def test_the_explorer_changes_costs_and_writes_files(show: Callable[..., Any]) -
         page.click("button[aria-label='save the numbers as CSV']")
     lines = csv.value.path().read_text(encoding="utf-8").splitlines()
     view = page.evaluate("state.view")
-    assert lines[0] == "alpha,gamma,speedup,kind"
+    assert lines[0] == "alpha,gamma,speedup,kind,label"
     assert len(lines) == 1 + len(view["alphas"]) * len(view["gammas"]) + 4
-    assert f"0.8,5,{view['cells'][4][view['alphas'].index(0.8)]},formula" in lines and "0.5,3,1.2,measured" in lines
+    assert f"0.8,5,{view['cells'][4][view['alphas'].index(0.8)]},roofline," in lines
+    assert '0.5,3,1.2,measured,"mine"' in lines
     with page.expect_download() as png:
         page.click("button[aria-label='save the map as PNG']")
     assert png.value.path().read_bytes().startswith(b"\x89PNG")
     link = page.input_value("input[aria-label='link with these settings']")
     assert "#speedup?" in link and "batch=64" in link
+
+
+@pytest.mark.parametrize("name", ["speedup-smollm2", "speedup-tiny"])
+def test_values_of_crowded_points_lie_on_nothing(show: Callable[..., Any], root: Path, name: str) -> None:
+    report = json.loads((root / "docs" / "results" / f"{name}.json").read_text(encoding="utf-8"))
+    settings = {"points": [*SEED_POINTS, *measured_points(report)]}
+    page = show("speedup", {"settings": settings, "view": SpeedupExplorer.view_of(settings)})
+    places = page.evaluate("module.labelPlaces(state.view.points, module.mapScale(state.view))")
+    shown = [place for place in places if place]
+    assert len(places) == len(settings["points"]) and len(shown) >= 0.8 * len(places)
+    for index, (x, y) in enumerate(shown):
+        # a value is about 43 wide and 13 high
+        assert 60 < x < 600 and all(abs(x - a) > 43 or abs(y - b) > 13 for a, b in shown[:index])
 
 
 def test_the_explorer_opens_where_its_link_points(show: Callable[..., Any]) -> None:
@@ -211,6 +254,13 @@ def test_the_roofline_answers_its_sliders(show: Callable[..., Any]) -> None:
     page.select_option("select[aria-label=hardware]", "l4")
     page.wait_for_function("state.view.settings.hardware === 'l4'")
     assert page.locator("svg .sd-roof").count() == 2
+
+
+@pytest.mark.parametrize("load", [{"batch": 1024, "gamma": 63}, {"batch": 256}, {"gamma": 1}, {"batch": 64}, {}])
+def test_no_text_of_the_roofline_charts_lies_on_another(show: Callable[..., Any], load: dict[str, int]) -> None:
+    page = show("roofline", {"settings": load, "view": RooflineExplorer.view_of(load)})
+    page.wait_for_selector("svg .sd-roof")
+    assert page.evaluate(COVERED) == []
 
 
 def test_the_tree_links_node_mask_and_row(show: Callable[..., Any]) -> None:
@@ -276,6 +326,22 @@ def test_a_closed_panel_listens_to_nothing(show: Callable[..., Any], name: str) 
     page.evaluate("stop()")
     assert page.evaluate("Object.values(listeners).flat().length") == 0
 
+
+COLOURS_OF_THE_MAP = """(() => {
+    const map = document.querySelector('.sd-map');
+    const { data } = map.getContext('2d').getImageData(0, 0, map.width, map.height);
+    return new Set(new Uint32Array(data.buffer)).size;
+})()"""
+
+COVERED = """() => [...document.querySelectorAll('.sd-panel svg')].flatMap((chart) => {
+    const texts = [...chart.querySelectorAll('text:not(.sd-pass)')];
+    const boxes = texts.map((node) => [node.textContent, node.getBoundingClientRect()]);
+    return boxes.flatMap(([one, a], index) => boxes.slice(index + 1).flatMap(([other, b]) => {
+        const across = Math.min(a.right, b.right) - Math.max(a.left, b.left);
+        const down = Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top);
+        return across > 2 && down > 4 ? [`${one} | ${other}`] : [];
+    }));
+})"""
 
 MOVING = """() => [...document.querySelectorAll('.sd-panel *')].filter((node) => {
     const style = getComputedStyle(node);

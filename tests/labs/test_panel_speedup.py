@@ -1,13 +1,16 @@
 """The speed-up explorer's view model: the formula's values, break-even against a root finder, the link."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 from scipy.optimize import brentq
 
+from specdec_core.hardware_presets import THIS_MACHINE, hardware, hardware_names
 from specdec_core.speed_formulas import best_gamma, expected_tokens, speedup
 from specdec_labs.seeds.h100_table import SPECULATIVE
+from specdec_labs.widgets.roofline import view_model as roofline_model
 from specdec_labs.widgets.speedup import (
     SEED_POINTS,
     measured_points,
@@ -43,6 +46,15 @@ def test_every_cell_is_the_formula(c: float) -> None:
         assert best == best_gamma(alpha, c, largest=24) or speedup(alpha, best, c) == pytest.approx(
             speedup(alpha, best_gamma(alpha, c, largest=24), c), abs=1e-4
         )
+
+
+def test_where_length_costs_nothing_the_ridge_only_rises_and_no_window_is_called_best() -> None:
+    # of rounded cells the first of equal ones went up and down along the map
+    view = view_model({"c": 0.0, "alpha": 0.5})
+    ridge = view["ridge"]
+    assert ridge == sorted(ridge) and ridge[view["alphas"].index(0.3)] == view["gammas"][-1]
+    assert "never worse: at most 2.0000" in view["here"]["say"] and "best window" not in view["here"]["say"]
+    assert "The best window here is" in view_model({"c": 0.05})["here"]["say"]
 
 
 def missing(alpha: float, gamma: int, wanted: float) -> float:
@@ -86,6 +98,19 @@ def test_the_roofline_loses_its_gain_as_the_batch_grows() -> None:
 def test_a_model_that_does_not_fit_is_named() -> None:
     assert "does not fit" in view_model({"cost": "roofline", "devices": 1})["warning"]
     assert view_model({"cost": "roofline", "devices": 8})["warning"] == ""
+
+
+@pytest.mark.skipif(THIS_MACHINE not in hardware_names(), reason="no machine was measured in this clone")
+@pytest.mark.parametrize("model", [view_model, roofline_model])
+def test_the_measured_machine_is_shown_though_it_stands_alone(model: Any) -> None:
+    shared = {} if model is roofline_model else {"cost": "roofline", "drafter": "free"}
+    settings = {**shared, "hardware": THIS_MACHINE, "target": "smollm2-135m"}
+    alone, eight = model({**settings, "devices": 1}), model({**settings, "devices": 8})
+    assert alone["warning"] == "" and "no link to other devices: shown for 1, not 8" in eight["warning"]
+    for name in ("cells", "here") if model is view_model else ("passes", "curve", "ridge_rows"):
+        assert eight[name] == alone[name]
+    title = dict(alone["choices"]["hardware"])[THIS_MACHINE]
+    assert title.endswith("(measured)") and hardware(THIS_MACHINE).name in title
 
 
 def test_the_seeds_points_are_quoted_and_judged_by_the_map() -> None:
@@ -148,3 +173,16 @@ def test_measured_points_are_the_rows_of_a_speedup_report() -> None:
     assert point["label"] == "ngram, mixed, T = 0" and point["origin"] == "measured"
     with pytest.raises(ValueError, match="specdec bench speedup --json"):
         measured_points({"schema": "specdec.trace"})
+
+
+@pytest.mark.parametrize("name", ["speedup-smollm2", "speedup-tiny"])
+def test_the_points_equal_the_committed_measurement(root: Path, name: str) -> None:
+    report = json.loads((root / "docs" / "results" / f"{name}.json").read_text(encoding="utf-8"))
+    judged = [row for row in report["rows"] if row["alpha"] is not None]
+    points = view_model({"points": measured_points(report)})["points"]
+    assert len(points) == len(judged) > 5
+    for point, row in zip(points, judged):
+        assert [point[key] for key in ("alpha", "gamma", "speedup")] == [
+            row[key] for key in ("alpha", "gamma", "speedup")
+        ]
+        assert point["origin"] == "measured" and row["drafter"] in point["label"]

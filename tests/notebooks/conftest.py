@@ -82,9 +82,13 @@ class Lab:
     def _is_finished(self, page: Any, name: str) -> bool:
         if self.kernel_state() != "idle":
             return False
+        self.save(page)
+        return all(cell.execution_count for cell in self.cells(name)) or self.errors(name) != []
+
+    def save(self, page: Any) -> None:
+        """File > Save Notebook."""
         menu(page, "File", "Save Notebook")
         page.wait_for_timeout(500)
-        return all(cell.execution_count for cell in self.cells(name)) or self.errors(name) != []
 
     def picture(self, page: Any, folder: Path, name: str) -> None:
         """A screenshot in `folder`, and in $SPECDEC_SCREENSHOTS when that is set."""

@@ -67,6 +67,19 @@ def test_a_prediction_is_answered_once_and_locked(page: Any) -> None:
     assert card.is_disabled()
 
 
+def test_the_passport_moves_by_key_and_saves(page: Any) -> None:
+    passport = page.locator(".sd-passport")
+    passport.scroll_into_view_if_needed()
+    detail = passport.locator(".sd-detail")
+    before = detail.inner_text()
+    passport.locator(".sd-task").first.focus()
+    page.keyboard.press("ArrowRight")
+    assert detail.inner_text() != before
+    with page.expect_download() as saved:
+        passport.locator("button[aria-label='save the passport as CSV']").click()
+    assert saved.value.path().read_text(encoding="utf-8").startswith("task,title,state")
+
+
 def test_the_dark_theme_and_a_narrow_window_stay_readable(page: Any, lab: Any, tmp_path: Path) -> None:
     lab.use_theme(page, "Dark")
     page.set_viewport_size({"width": 820, "height": 900})

@@ -18,6 +18,10 @@ NAMES = [
     "12_triton_kernels",
     "90_explorers",
 ]
+COLOURS = """(map) => {
+    const { data } = map.getContext('2d').getImageData(0, 0, map.width, map.height);
+    return new Set(new Uint32Array(data.buffer)).size;
+}"""
 PANELS = ".sd-panel, .sd-theatre, .widget-toggle-buttons, .js-plotly-plot"
 
 
@@ -40,6 +44,10 @@ def move_on_the_map(explorer: Any, page: Any) -> None:
     explorer.locator(".sd-map").focus()
     page.keyboard.press("ArrowUp")
     until(page, lambda: explorer.locator(".sd-say").inner_text() != before)
+    for name, start in (("save the numbers as CSV", b"alpha,gamma,speedup"), ("save the map as PNG", b"\x89PNG")):
+        with page.expect_download() as saved:
+            explorer.locator(f"button[aria-label='{name}']").click()
+        assert saved.value.path().read_bytes().startswith(start)
 
 
 def raise_the_batch(explorer: Any, page: Any) -> None:
@@ -58,7 +66,8 @@ def walk_the_tree(tree: Any, page: Any) -> None:
 
 def answer_the_card(buttons: Any, page: Any) -> None:
     button = buttons.locator("button").first
-    button.click()
+    button.focus()
+    page.keyboard.press("Enter")
     until(page, lambda: button.is_disabled() or "mod-active" in (button.get_attribute("class") or ""))
 
 
@@ -104,9 +113,23 @@ def test_a_page_runs_and_its_widgets_answer(run: tuple[str, Any], lab: Any, tmp_
         if found.count():
             found.first.scroll_into_view_if_needed()
             interact(found.first, page)
+    if name == "90_explorers":
+        open_its_link(page, lab)
     lab.use_theme(page, "Dark")
     page.set_viewport_size({"width": 800, "height": 1000})
     look(page, lab, tmp_path, f"{name}_dark_800")
+
+
+def open_its_link(page: Any, lab: Any) -> None:
+    """The link of the explorer, with another alpha in it, leads to the notebook and there to that place of the map."""
+    lab.save(page)
+    link = page.locator(".sd-speedup .sd-link").input_value()
+    address, settings = link.split("#")
+    assert "alpha=0.8&" in settings
+    page.goto("about:blank")
+    page.goto(f"{address}?token={lab.token}#{settings.replace('alpha=0.8&', 'alpha=0.37&')}")
+    page.locator(".sd-speedup .sd-say").filter(has_text="With alpha 0.37").wait_for()
+    lab.hide_files(page)
 
 
 def look(page: Any, lab: Any, folder: Path, name: str) -> None:
@@ -120,6 +143,8 @@ def look(page: Any, lab: Any, folder: Path, name: str) -> None:
         box = widget.bounding_box()
         assert box is not None and box["width"] > 100 and box["height"] > 20
         assert widget.evaluate("(node) => node.scrollWidth <= node.clientWidth + 1")
+        for canvas in widget.locator("canvas.sd-map").all():
+            assert canvas.evaluate(COLOURS) > 20, "a map without its colours"
         kind = (widget.get_attribute("class") or "").split()[-1]
         if kind not in pictured:
             pictured.add(kind)

@@ -61,7 +61,7 @@ def read_cells(path: Path) -> list[Cell]:
         ValueError: another kind of file, one that is too large, or a notebook that is none.
     """
     if path.suffix not in (".py", ".ipynb") or not path.is_file():
-        raise ValueError(f"submission is {str(path)!r}; expected an existing .py or .ipynb file")
+        raise ValueError(f"submission is {str(path)!r}; expected an existing .py or .ipynb file{_way_to_a_file(path)}")
     if path.stat().st_size > MAX_BYTES:
         raise ValueError(f"submission {path.name} has {path.stat().st_size} bytes; at most {MAX_BYTES} are read")
     text = path.read_bytes().decode("utf-8", errors="replace").removeprefix("\ufeff").replace("\r\n", "\n")
@@ -102,13 +102,19 @@ def needed(statements: Sequence[Statement], names: Collection[str]) -> list[Stat
     return [statement for place, statement in enumerate(statements) if place in chosen]
 
 
+def _way_to_a_file(path: Path) -> str:
+    # a set or a task in place of the file, as the other commands take it
+    named = re.fullmatch(r"(E\d\d)(?:[._]\w+)?", path.name, re.IGNORECASE)
+    return f"; 'specdec start {named[1].upper()}' names the file and the command" if named else ""
+
+
 def _notebook_cells(path: Path, text: str) -> list[Cell]:
     try:
         cells = json.loads(text)["cells"]
         sources = ["".join(cell["source"]) for cell in cells if cell.get("cell_type") == "code" and cell.get("source")]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError(f"submission {path.name} is no notebook ({type(error).__name__}: {error})") from error
-    return [Cell(f"cell {number}", _without_magics(source)) for number, source in enumerate(sources, start=1)]
+    return [Cell(f"code cell {number}", _without_magics(source)) for number, source in enumerate(sources, start=1)]
 
 
 def _without_magics(source: str) -> str:

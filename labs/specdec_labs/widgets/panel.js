@@ -28,6 +28,12 @@ function send(model, changes) {
   model.save_changes();
 }
 
+// The settings as chosen last. The view answers earlier ones while the kernel works, and would take controls back.
+function latest(model) {
+  const view = model.get("view");
+  return view.problem ? view.settings : { ...view.settings, ...model.get("settings") };
+}
+
 // JupyterLab takes arrow keys for its own shortcuts before the page sees them, except inside this attribute.
 function frame(name, label) {
   const root = element("div", `sd-panel sd-${name}`, undefined, { role: "group", "aria-label": label });

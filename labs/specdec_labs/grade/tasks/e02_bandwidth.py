@@ -101,7 +101,7 @@ MEMORY_BOUND = Task(
             about="GAINS_MORE",
             what="GAINS_MORE names the kind of pass in which verifying several tokens gains most",
             why="it is the reason why speculation works at all, and why it stops at large batches",
-            pointer="exercise 4 of the source course; notebook 01",
+            pointer="notebook 01, section 2: one row and gamma + 1 rows, on both sides of the ridge",
             judge=judge_regime,
         ),
     ),

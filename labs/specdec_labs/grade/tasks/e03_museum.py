@@ -12,7 +12,7 @@ from specdec_labs.grade.tasks.museum import Exhibit, museum_task
 from specdec_labs.grade.tasks.slots import Slot, random_slots, read_exact_law, slot
 
 Masses = Sequence[Fraction]
-SIZES = "tokens x largest denominator x children"
+SIZES = ("tokens", "largest denominator")
 
 
 def read_pair(value: Any) -> tuple[tuple[Fraction, ...], tuple[Fraction, ...]]:

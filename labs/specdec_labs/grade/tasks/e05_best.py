@@ -113,7 +113,7 @@ BEST_GAMMA = Task(
             about="BEST_K",
             what="BEST_K is the best window for alpha = 0.9 and a draft 20 times faster than the target",
             why="it is the one number to check a whole derivation against: 4.6741 times, and flat around the top",
-            pointer="exercise 3 of the source course",
+            pointer="notebook 04, section 2",
             judge=judge_k,
         ),
     ),

@@ -200,7 +200,7 @@ TASK = Task(
             about="EXPECTED",
             what="the numbers for alpha = 0.7 and K = 4, 8, 16 are right to four decimals",
             why="they show how soon longer windows stop paying: 16 drafts keep hardly more than 8",
-            pointer="exercise 1 of the source course",
+            pointer="notebook 04, section 2",
             judge=judge_values,
         ),
         Property(

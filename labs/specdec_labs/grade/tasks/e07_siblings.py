@@ -192,7 +192,7 @@ DUPLICATES = museum_task(
         read_input=read_children,
         form="a pair (p, children): a law in Fractions and the token of each child",
         smallest=(2, 2, 2),
-        sizes=SIZES,
+        sizes=(*SIZES, "children"),
     ),
     public=given_slots,
     hidden=fresh_given_slots,

@@ -112,7 +112,7 @@ PATHS_TASK = Task(
             about="PATHS_3_4",
             what="PATHS_3_4 is the number of candidates for branching 3 and depth 4",
             why="the one number to check a tree against",
-            pointer="exercise 5 of the source course",
+            pointer="notebook 06, section 2",
             judge=judge_seeds,
         ),
     ),

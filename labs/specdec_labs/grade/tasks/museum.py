@@ -19,7 +19,7 @@ class Exhibit:
         read_input: from the learner's value to a slot; raises Malformed.
         form: what the value must look like, in words.
         smallest: the size of the smallest slot that tells the two apart; a test searches for it.
-        sizes: how a size is said.
+        sizes: what the numbers of a size count, in the order in which they are compared.
     """
 
     wrong: Callable[..., Any]
@@ -27,7 +27,7 @@ class Exhibit:
     read_input: Callable[[Any], Slot]
     form: str
     smallest: tuple[int, ...]
-    sizes: str
+    sizes: tuple[str, ...]
 
     def tells_apart(self, case: Slot) -> bool:
         """Whether the broken function gives the token another law than the target's."""
@@ -66,8 +66,11 @@ def judge_smallest(exhibit: Exhibit) -> Callable[[Seen, Any], str | None]:
         size = exhibit.read_input(seen.value).size()
         if size <= exhibit.smallest:
             return None
-        shown = " x ".join(map(str, exhibit.smallest))
-        return f"yours has size {' x '.join(map(str, size))}, {shown} is enough; size is {exhibit.sizes}"
+        yours, enough = (
+            ", ".join(f"{name} {number}" for name, number in zip(exhibit.sizes, numbers, strict=False))
+            for numbers in (size, exhibit.smallest)
+        )
+        return f"yours has {yours}; enough: {enough} (compared in this order)"
 
     return judge
 
@@ -94,7 +97,7 @@ def about_input(name: str, exhibit: Exhibit, story: str) -> tuple[Property, ...]
         Property(
             name="input_is_the_smallest",
             about=name,
-            what=f"no smaller input does ({exhibit.sizes})",
+            what=f"no smaller input does ({', then '.join(exhibit.sizes)})",
             why="the smallest one can be computed by hand, and shows the cause with nothing else in sight",
             pointer="docs/museum.md",
             judge=judge_smallest(exhibit),

@@ -203,9 +203,12 @@ function driftChart(title, points, level, levelName, isLog = false) {
   for (const value of [low, top]) chart.append(drawn("text", { x: left - 4, y: y(value) + 4, "text-anchor": "end", class: "sd-faint" }, name(value)));
   chart.append(drawn("path", { d: `M${left},${y(top)}V${y(low)}H${width - 10}`, class: "sd-axis" }));
   chart.append(drawn("path", { d: `M${left},${y(level)}H${width - 10}`, class: "sd-level" }));
-  chart.append(drawn("text", { x: width - 10, y: y(level) - 4, "text-anchor": "end", class: "sd-faint" }, levelName));
   chart.append(drawn("path", { d: points.map(([n, value], index) => `${index ? "L" : "M"}${x(n)},${y(value)}`).join(""), class: "sd-trend" }));
   const [n, value] = points[points.length - 1];
+  // the name of the level keeps out of the way of the line's end: below the level, or at its other end
+  const [isNear, hasRoom] = [y(value) < y(level) + 6 && y(level) - y(value) < 24, y(level) + 16 < y(low)];
+  const place = isNear && !hasRoom ? { x: left + 4, "text-anchor": "start" } : { x: width - 10, "text-anchor": "end" };
+  chart.append(drawn("text", { ...place, y: y(level) + (isNear && hasRoom ? 14 : -4), class: "sd-faint" }, levelName));
   chart.append(drawn("circle", { cx: x(n), cy: y(value), r: 4, class: "sd-end" }));
   chart.append(drawn("text", { x: width - 10, y: height - 6, "text-anchor": "end", class: "sd-faint" }, `${last} rounds`));
   return chart;

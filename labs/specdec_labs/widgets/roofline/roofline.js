@@ -43,8 +43,9 @@ class RooflinePage {
 
   draw(view) {
     this.problem.show(view.problem || view.warning);
-    for (const name of Object.keys(this.menus)) this.menus[name].select.value = view.settings[name];
-    if (document.activeElement !== this.gamma.input) this.gamma.set(view.settings.gamma);
+    const settings = latest(this.model);
+    for (const name of Object.keys(this.menus)) this.menus[name].select.value = settings[name];
+    if (document.activeElement !== this.gamma.input) this.gamma.set(settings.gamma);
     this.say.textContent = view.say;
     this.gate.textContent = `${view.gate.met ? "✓" : "✗"} ${view.gate.say}`;
     this.charts.replaceChildren(roofChart(view), costChart(view));
@@ -90,12 +91,18 @@ function roofChart(view) {
   chart.append(drawn("path", { d: `M${x(first)},${y(first * view.bandwidth)}L${x(view.ridge)},${y(view.peak)}H${x(last)}`, class: "sd-roof" }));
   chart.append(drawn("path", { d: `M${x(view.ridge)},${y(view.peak)}V${height - bottom}`, class: "sd-level" }));
   chart.append(drawn("text", { x: x(view.ridge) - 4, y: height - bottom - 6, "text-anchor": "end" }, `ridge ${shortNumber(view.ridge, 3)}`));
+  const names = [];
   view.passes.forEach((entry, index) => {
     const mark = drawn("text", { x: x(entry.intensity), y: y(entry.flops_per_s) + 6, "text-anchor": "middle", class: `sd-pass sd-pass-${index}` }, PASS_MARKS[index]);
     mark.append(drawn("title", {}, `${entry.name}: ${shortNumber(entry.intensity)} FLOP/byte, ${engineering(entry.flops_per_s)}FLOP/s`));
-    const [dx, dy, anchor] = [[8, 18, "start"], [-8, -8, "end"], [0, 26, "middle"]][index];
-    const name = drawn("text", { x: x(entry.intensity) + dx, y: y(entry.flops_per_s) + dy, "text-anchor": anchor }, entry.name);
-    if (index !== 1 || view.settings.gamma > 0) chart.append(mark, name);
+    if (index === 1 && view.settings.gamma === 0) return;
+    // above the slope, under the flat roof; names that would lie on one another go a line lower
+    const isSloped = index === 1 && entry.intensity < view.ridge / 2;
+    const across = Math.min(x(entry.intensity) + [38, isSloped ? -38 : 0, 0][index], width - 36);
+    let down = y(entry.flops_per_s) + [18, isSloped ? -8 : 26, 26][index];
+    while (names.some(([other, low]) => Math.abs(other - across) < 68 && Math.abs(low - down) < 13)) down += 13;
+    names.push([across, down]);
+    chart.append(mark, drawn("text", { x: across, y: down, "text-anchor": "middle" }, entry.name));
   });
   return chart;
 }
@@ -109,7 +116,10 @@ function costChart(view) {
   const x = (rows) => left + ((width - left - 22) * (rows - 1)) / (most - 1);
   const y = (time) => top + (height - top - bottom) * (1 - time / high);
   chart.append(drawn("text", { x: 4, y: 14 }, "time of a pass, in single steps"));
-  for (const time of [0, 1, 2, Math.floor(high)]) {
+  const shown = [];
+  for (const time of [0, Math.floor(high), 1, 2, Math.floor(high / 2)]) {
+    if (shown.some((other) => Math.abs(y(other) - y(time)) < 14)) continue;
+    shown.push(time);
     chart.append(drawn("path", { d: `M${left},${y(time)}H${width - 22}`, class: time === 1 ? "sd-level" : "sd-grid" }), drawn("text", { x: left - 5, y: y(time) + 4, "text-anchor": "end", class: "sd-faint" }, `${time}x`));
   }
   for (const rows of [1, most / 4, most / 2, most]) chart.append(drawn("text", { x: x(rows), y: height - bottom + 15, "text-anchor": "middle", class: "sd-faint" }, rows));
@@ -117,7 +127,9 @@ function costChart(view) {
   chart.append(drawn("path", { d: curve.map(([rows, time], index) => `${index ? "L" : "M"}${x(rows)},${y(time)}`).join(""), class: "sd-roof" }));
   const verify = view.passes[1];
   chart.append(drawn("text", { x: x(verify.rows), y: y(view.relative) + 6, "text-anchor": "middle", class: "sd-pass sd-pass-1" }, PASS_MARKS[1]));
-  chart.append(drawn("text", { x: Math.min(x(verify.rows) + 10, width - 110), y: y(view.relative) - 8 }, `verify ${verify.rows}: ${view.relative.toFixed(3)}x`));
+  // under the curve, which only rises; beside the mark where it is too near the axis
+  const isLow = y(view.relative) + 24 > height - bottom;
+  chart.append(drawn("text", { x: Math.min(x(verify.rows) + (isLow ? 14 : 4), width - 110), y: y(view.relative) + (isLow ? 5 : 20) }, `verify ${verify.rows}: ${view.relative.toFixed(3)}x`));
   return chart;
 }
 

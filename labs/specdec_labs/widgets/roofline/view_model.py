@@ -8,9 +8,9 @@ from typing import Any
 
 from specdec_core.hardware_presets import Hardware, hardware, hardware_names
 from specdec_core.model_shapes import ModelShape, model_shape
-from specdec_core.roofline import bytes_of, fits, forward_time, forward_work, ridge_intensity, ridge_rows
+from specdec_core.roofline import forward_time, forward_work, ridge_intensity, ridge_rows
 from specdec_core.serving_gates import GATES
-from specdec_labs.widgets.speedup.costs import TARGETS
+from specdec_labs.widgets.speedup.costs import TARGETS, linked_devices, misfit
 
 DEFAULTS: dict[str, Any] = {
     "hardware": "h100-sxm",
@@ -38,8 +38,10 @@ def view_model(settings: Mapping[str, Any] | None = None) -> dict[str, Any]:
     chosen = _checked(settings or {})
     device, shape = hardware(chosen["hardware"]), model_shape(chosen["target"])
     dtype = "float16" if "float16" in device.flops_per_s else "float32"
+    devices, alone = linked_devices(device, chosen["devices"])
+    used = {**chosen, "devices": devices}
     rows = {"one token": 1, f"verify {chosen['gamma'] + 1}": chosen["gamma"] + 1, f"prefill {PREFILL}": PREFILL}
-    passes = [_pass(name, count, shape, device, dtype, chosen) for name, count in rows.items()]
+    passes = [_pass(name, count, shape, device, dtype, used) for name, count in rows.items()]
     one, verify = passes[0], passes[1]
     return {
         "version": 1,
@@ -55,13 +57,11 @@ def view_model(settings: Mapping[str, Any] | None = None) -> dict[str, Any]:
         "ridge": ridge_intensity(device, dtype),
         "ridge_rows": ridge_rows(device, dtype),
         "passes": passes,
-        "curve": [
-            [count, _pass("", count, shape, device, dtype, chosen)["seconds"] / one["seconds"]] for count in ROWS
-        ],
+        "curve": [[count, _pass("", count, shape, device, dtype, used)["seconds"] / one["seconds"]] for count in ROWS],
         "relative": verify["seconds"] / one["seconds"],
         "say": _sentence(one, verify, chosen, ridge_rows(device, dtype)),
         "gate": _gate(one),
-        "warning": _warning(shape, device, dtype, chosen["devices"]),
+        "warning": " ".join(filter(None, (alone, misfit(shape, device, dtype, devices)))),
         "problem": "",
     }
 
@@ -101,15 +101,6 @@ def _gate(one: Mapping[str, Any]) -> dict[str, Any]:
     found = f"{one['intensity']:.1f} and {one['memory_bound_share']:.0%}, {'met' if met else 'not met'}"
     demand = f"under {intensity.limit:g} FLOPs a byte, over {share.limit:.0%} bound by memory"
     return {"met": met, "say": f"The seed documents' gate for deploying ({demand}): {found}."}
-
-
-def _warning(shape: ModelShape, device: Hardware, dtype: str, devices: int) -> str:
-    if fits(shape, device, dtype=dtype, degree=devices):
-        return ""
-    return (
-        f"{shape.name} does not fit: {shape.parameters * bytes_of(dtype) / 1e9:.0f} GB of weights, "
-        f"{devices} x {device.memory_bytes / 1e9:.0f} GB of memory"
-    )
 
 
 def _checked(settings: Mapping[str, Any]) -> dict[str, Any]:

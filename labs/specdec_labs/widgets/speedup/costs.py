@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from specdec_core.hardware_presets import hardware, hardware_names
-from specdec_core.model_shapes import SHAPES, model_shape
+from specdec_core.hardware_presets import Hardware, hardware, hardware_names
+from specdec_core.model_shapes import SHAPES, ModelShape, model_shape
 from specdec_core.roofline import bytes_of, fits
 from specdec_core.step_costs import StepCosts, formula_costs, roofline_costs
 
@@ -49,6 +49,7 @@ def _by_ratio(c: float) -> PricedRounds:
 @lru_cache(maxsize=256)
 def _by_roofline(device: str, target: str, drafter: str, batch: int, context: int, devices: int) -> PricedRounds:
     machine, shape = hardware(device), model_shape(target)
+    devices, warning = linked_devices(machine, devices)
     dtype = "float16" if "float16" in machine.flops_per_s else "float32"
     draft = None if drafter == FREE else model_shape(drafter)
     costs = roofline_costs(
@@ -58,11 +59,26 @@ def _by_roofline(device: str, target: str, drafter: str, batch: int, context: in
         f"{costs.origin}, {dtype}, {context} tokens of context: a draft step costs {costs.draft[1]:.3g} of a target "
         f"step, verifying 5 tokens {costs.verify[4]:.3g}"
     )
+    return PricedRounds(costs, says, " ".join(filter(None, (warning, misfit(shape, machine, dtype, devices)))))
+
+
+def linked_devices(machine: Hardware, wanted: int) -> tuple[int, str]:
+    """How many devices the roofline may use, and what to say when that is not `wanted`.
+
+    A machine without a link, such as the one measured here, works alone: whoever picks it from the menu while the
+    count still says 8 sees it, not a refusal.
+    """
+    if wanted == 1 or machine.link_bytes_per_s is not None:
+        return wanted, ""
+    return 1, f"{machine.name} has no link to other devices: shown for 1, not {wanted}."
+
+
+def misfit(shape: ModelShape, machine: Hardware, dtype: str, devices: int) -> str:
+    """A sentence when the weights are larger than the memory of the devices, else empty."""
     if fits(shape, machine, dtype=dtype, degree=devices):
-        return PricedRounds(costs, says)
+        return ""
     weights = shape.parameters * bytes_of(dtype) / 1e9
-    warning = f"{target} does not fit: {weights:.0f} GB of weights, {devices} x {machine.memory_bytes / 1e9:.0f} GB"
-    return PricedRounds(costs, says, warning)
+    return f"{shape.name} does not fit: {weights:.0f} GB of weights, {devices} x {machine.memory_bytes / 1e9:.0f} GB."
 
 
 def choices() -> dict[str, list[list[str]]]:

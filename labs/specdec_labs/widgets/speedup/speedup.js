@@ -23,10 +23,26 @@ export function shade(value) {
 }
 
 export function csvOf(view) {
-  const lines = ["alpha,gamma,speedup,kind"];
-  view.gammas.forEach((gamma, row) => view.alphas.forEach((alpha, column) => lines.push(`${alpha},${gamma},${view.cells[row][column]},formula`)));
-  for (const point of view.points) lines.push(`${point.alpha},${point.gamma},${point.speedup},${point.origin}`);
+  const lines = ["alpha,gamma,speedup,kind,label"];
+  const kind = view.settings.cost === "ratio" ? "formula" : "roofline";
+  view.gammas.forEach((gamma, row) => view.alphas.forEach((alpha, column) => lines.push(`${alpha},${gamma},${view.cells[row][column]},${kind},`)));
+  for (const point of view.points) lines.push(`${point.alpha},${point.gamma},${point.speedup},${point.origin},"${point.label.replaceAll('"', '""')}"`);
   return lines.join("\n") + "\n";
+}
+
+// Where the values of points go: above, below or beside their marks, over no mark and no other value. Points that
+// crowd leave some without a place (null); the table under the map has them all.
+export function labelPlaces(points, scale) {
+  const marks = points.map((point) => [scale.x(point.alpha), scale.y(point.gamma)]);
+  const taken = [];
+  return marks.map(([x, y], index) => {
+    const isFree = ([a, b]) => a > MAP.left + 21 && a < MAP.width - 21 && b > MAP.top + 24 && b < MAP.height - MAP.bottom
+      && taken.every(([c, d]) => Math.abs(a - c) > 43 || Math.abs(b - d) > 13)
+      && marks.every(([c, d], other) => other === index || Math.abs(a - c) > 29 || Math.abs(b - 4 - d) > 12);
+    const place = [[x, y - 9], [x, y + 21], [x + 30, y + 5], [x - 30, y + 5]].find(isFree) ?? null;
+    if (place) taken.push(place);
+    return place;
+  });
 }
 
 class SpeedupPage {
@@ -59,11 +75,15 @@ class SpeedupPage {
     // the theme may change under a finished drawing
     this.watcher = new MutationObserver(() => this.paint(this.model.get("view")));
     this.watcher.observe(document.body, { attributes: true, attributeFilter: ["data-jp-theme-light", "class"] });
+    // a page may be built before it is on the screen, where it has no colours yet: black on black
+    this.sizer = new ResizeObserver(() => this.paint(this.model.get("view")));
+    this.sizer.observe(this.map);
     this.fromAddress();
   }
 
   stop() {
     this.watcher.disconnect();
+    this.sizer.disconnect();
     this.stopFollowing();
   }
 
@@ -104,8 +124,9 @@ class SpeedupPage {
     event.preventDefault();
     event.stopPropagation();
     const rows = this.model.get("view").gammas.length;
-    const alpha = Math.round(100 * (Number(this.alpha.input.value) + step[0])) / 100;
-    this.go(Math.max(0, Math.min(1, alpha)), Math.max(1, Math.min(rows, Number(this.gamma.input.value) + step[1])));
+    const now = latest(this.model);
+    const alpha = Math.round(100 * (now.alpha + step[0])) / 100;
+    this.go(Math.max(0, Math.min(1, alpha)), Math.max(1, Math.min(rows, now.gamma + step[1])));
   }
 
   go(alpha, gamma) {
@@ -117,7 +138,7 @@ class SpeedupPage {
   legend() {
     const box = element("p", "sd-caption");
     box.textContent = "Blue: faster than plain; orange, hatched: slower. Thick line: break-even (1x); thin lines: 1.5x, 2x, 3x, 4x. "
-      + "Dotted: the best gamma at each alpha. Ring: your place. ◆ measured here, □ quoted from the seed documents. "
+      + "Dotted: the best gamma at each alpha. Ring: your place. ◆ measured, □ quoted from the seed documents. "
       + "Click, drag or use the arrow keys on the map.";
     return box;
   }
@@ -144,7 +165,8 @@ class SpeedupPage {
 
   draw(view) {
     this.problem.show(view.problem || view.warning);
-    const { settings, here } = view;
+    const { here } = view;
+    const settings = latest(this.model);
     this.ratioRow.hidden = settings.cost !== "ratio";
     this.roofRow.hidden = settings.cost === "ratio";
     this.mode.select.value = settings.cost;
@@ -164,6 +186,7 @@ class SpeedupPage {
   }
 
   paint(view) {
+    if (!this.root.isConnected) return;
     const dense = window.devicePixelRatio || 1;
     this.map.width = MAP.width * dense;
     this.map.height = MAP.height * dense;
@@ -183,17 +206,19 @@ function paintMap(pen, view, look) {
   paintCells(pen, view, scale, look);
   pen.lineCap = "round";
   let labelled = -100;
+  const names = [];
   for (const [level, alphas] of Object.entries(view.contours).sort((one, other) => one[0] - other[0])) {
     const places = view.gammas.flatMap((gamma, row) => (alphas[row] === null ? [] : [[scale.x(alphas[row]), scale.y(gamma)]]));
     line(pen, places, look.ink, level === "1" ? 3 : 1);
-    const end = places.length ? Math.min(places[places.length - 1][0], MAP.width - 26) : labelled;
-    if (end > labelled + 34) outlined(pen, `${level}x`, (labelled = end), MAP.top + 16, look, "12px");
+    const end = places.length ? Math.max(MAP.left + 14, Math.min(places[places.length - 1][0], MAP.width - 26)) : labelled;
+    if (end > labelled + 34) names.push([`${level}x`, (labelled = end)]);
   }
   pen.setLineDash([1, 5]);
   line(pen, view.ridge.flatMap((gamma, column) => (gamma ? [[scale.x(view.alphas[column]), scale.y(gamma)]] : [])), look.ink, 3);
   pen.setLineDash([]);
+  for (const [name, place] of names) outlined(pen, name, place, MAP.top + 16, look, "12px");
   paintAxes(pen, view, scale, look);
-  for (const point of view.points) paintPoint(pen, point, scale, look);
+  paintPoints(pen, view.points, scale, look);
   const [x, y] = [scale.x(view.here.alpha), scale.y(view.here.gamma)];
   for (const [radius, colour] of [[9, look.paper], [8, look.ink]]) {
     pen.beginPath();
@@ -259,10 +284,9 @@ function outlined(pen, text, x, y, look, size) {
   pen.fillText(text, x, y);
 }
 
-function paintPoint(pen, point, scale, look) {
-  const [x, y] = [scale.x(point.alpha), scale.y(point.gamma)];
-  outlined(pen, MARKS[point.origin], x, y + 6, look, "17px");
-  outlined(pen, `${point.speedup.toFixed(2)}x`, x, y - 9, look, "12px");
+function paintPoints(pen, points, scale, look) {
+  for (const point of points) outlined(pen, MARKS[point.origin], scale.x(point.alpha), scale.y(point.gamma) + 6, look, "17px");
+  labelPlaces(points, scale).forEach((place, index) => place && outlined(pen, `${points[index].speedup.toFixed(2)}x`, ...place, look, "12px"));
 }
 
 // The speed-up by window at the chosen alpha, with the line at 1.
@@ -304,7 +328,6 @@ export default {
   render({ model, el }) {
     const page = new SpeedupPage(model);
     el.append(page.root);
-    page.paint(model.get("view"));
     return () => page.stop();
   },
 };

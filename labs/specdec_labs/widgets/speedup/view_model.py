@@ -48,9 +48,10 @@ def view_model(settings: Mapping[str, Any] | None = None) -> dict[str, Any]:
 @lru_cache(maxsize=64)
 def _map(costs: StepCosts) -> dict[str, Any]:
     """What depends on the prices alone: it stays as it is while alpha and gamma are dragged."""
-    cells = [[round(tokens / costs.of_round(gamma), 4) for tokens in line] for gamma, line in zip(GAMMAS, _tokens())]
+    exact = [[tokens / costs.of_round(gamma) for tokens in line] for gamma, line in zip(GAMMAS, _tokens())]
+    cells = [[round(value, 4) for value in line] for line in exact]
     contours = {f"{level:g}": [_alpha_reaching(level, gamma, costs) for gamma in GAMMAS] for level in LEVELS}
-    return {"cells": cells, "contours": contours, "ridge": _ridge(cells)}
+    return {"cells": cells, "contours": contours, "ridge": _ridge(exact)}
 
 
 @lru_cache(maxsize=1)
@@ -90,10 +91,12 @@ def _here(alpha: float, gamma: int, costs: StepCosts) -> dict[str, Any]:
         "best_speedup": most,
         "break_even_alpha": break_even_alpha(costs, gamma),
     }
-    return {**found, "say": _sentence(found)}
+    # with nothing to pay for length the best window is where doubles stop growing, which is no advice
+    is_free = best > 0 and costs.of_round(best) == costs.of_round(1)
+    return {**found, "say": _sentence(found, is_free)}
 
 
-def _sentence(found: Mapping[str, Any]) -> str:
+def _sentence(found: Mapping[str, Any], is_free: bool) -> str:
     speedup, even = found["speedup"], found["break_even_alpha"]
     verdict = "faster than plain decoding" if speedup > 1 else "as fast as plain decoding"
     if speedup < 1:
@@ -104,6 +107,8 @@ def _sentence(found: Mapping[str, Any]) -> str:
         if found["best_gamma"]
         else "At this alpha no window gains anything."
     )
+    if is_free:
+        best = f"A longer window costs nothing here, so it is never worse: at most {found['best_speedup']:.4f}."
     return (
         f"With alpha {found['alpha']:g} and gamma {found['gamma']} a round emits {found['tokens']:.4f} tokens and "
         f"costs {found['cost']:.4f} plain steps: speed-up {speedup:.4f}, {verdict}; {pays}. {best}"

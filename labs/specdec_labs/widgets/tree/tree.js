@@ -30,7 +30,7 @@ class TreePage {
     this.frames.box.hidden = frames.length < 2;
     this.title = element("p", "sd-title");
     this.say = element("p", "sd-say", "", { role: "status", "aria-live": "polite" });
-    this.tree = element("div", "sd-drawing");
+    this.tree = element("div", "sd-drawing sd-branches");
     this.mask = element("div", "sd-drawing");
     this.rows = element("div", "sd-rows");
     const both = element("div", "sd-both");
@@ -110,6 +110,8 @@ class TreePage {
     const lanes = Math.max(1, ...nodes.map((node) => node.lane + 1));
     const [width, height] = [(this.shown.depth + 1) * across, lanes * down + 6];
     const chart = drawn("svg", { viewBox: `0 0 ${width} ${height}`, width, height });
+    // a deep tree shrinks a little before it scrolls
+    chart.style.minWidth = `${0.75 * width}px`;
     const place = (id) => (id < 0 ? [0, 0] : [nodes[id].depth * across, nodes[id].lane * down]);
     for (const node of nodes) {
       const [[x0, y0], [x1, y1]] = [place(node.parent), place(node.id)];
