@@ -10,7 +10,7 @@ from torch import Tensor
 
 from specdec_core.coins import PhiloxCoins
 from specdec_core.rules import RULES
-from specdec_core.rules.batched import PhiloxBatchCoins, ScriptedBatchCoins, flatten_padded
+from specdec_core.rules.batched import PhiloxBatchCoins, ScriptedBatchCoins, checks, flatten_padded
 
 BATCHED = [name for name, rule in RULES.items() if rule.batched is not None]
 TOKENS = torch.tensor([0, 1, 1, 0, 1])
@@ -115,6 +115,15 @@ def test_rules_that_read_q_check_it(name: str) -> None:
     worse[2, 0] = -0.1
     with pytest.raises(ValueError, match=r"draft_probs\[2\] \(request 2, row 0\) is no law"):
         judge(name, worse, P, coins())
+
+
+@pytest.mark.parametrize("row", range(8))
+def test_every_row_is_checked_whatever_piece_it_lies_in(row: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checks, "_ROWS_AT_ONCE", 6)
+    worse = P.clone()
+    worse[row, 1] = torch.nan
+    with pytest.raises(ValueError, match=rf"target_probs\[{row}\] \(request \d, row \d\) is no law"):
+        judge("chain", Q, worse, coins())
 
 
 @pytest.mark.parametrize("name", [name for name in BATCHED if RULES[name].takes_tree])
