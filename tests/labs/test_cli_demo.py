@@ -106,8 +106,20 @@ def test_other_drafters_and_rules_give_the_same_text(arguments: list[str]) -> No
     assert "Greedy text equals plain decoding" in demo(*arguments)
 
 
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("model", "drafter: the pair's draft (model), gamma 4"),
+        ("ngram", "(ngram; the pair's draft is not used), gamma"),
+    ],
+)
+def test_the_drafter_in_use_is_named_beside_the_pair(name: str, said: str) -> None:
+    assert said in " ".join(demo("--drafter", name, "--no-compare").split())
+
+
 def test_one_token_has_no_round() -> None:
     output = demo("--max-new-tokens", "1")
+    assert "the prompt's pass gives the first token; rounds and speeds leave it out" in output
     assert "1 token; end: the limit" in output
     assert table_row(output, "rounds (target passes)") == ["0", "0"]
 

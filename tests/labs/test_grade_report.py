@@ -72,6 +72,8 @@ def test_card_escapes_what_the_learner_wrote_and_shows_words_beside_colours() ->
     card = report(PASSED, FAILED, ERROR, diagnoses=("<script>",))._repr_html_()
     assert "<b>1/2</b>" not in card and "&lt;b&gt;1/2&lt;/b&gt;" in card and "<script>" not in card
     assert ">FAIL</b>" in card and ">pass</b>" in card
+    # on dark paper the colours alone had a contrast of 3 to 1
+    assert card.count("currentColor)") == 3
     ElementTree.fromstring(card.replace("\x00", "").replace("\x1b", ""))
 
 
@@ -104,12 +106,23 @@ def test_csv_has_a_row_a_task_and_no_formula() -> None:
     rows = list(csv.reader(io.StringIO(text)))
     assert rows[0] == ["submission", "task", "points", "of", "summary", "diagnoses"]
     assert rows[1] == ["'=cmd.py", "E01.residual", "1", "2", "public checks: 1 of 2 passed", "clamps_q"]
-    assert rows[2][2:4] == ["0", "1"]
+    assert rows[2][2:5] == ["0", "1", "not started"], "nothing handed in is not a wrong answer"
+
+
+def test_an_alarm_is_in_every_form_and_nothing_is_ok_then() -> None:
+    found = Reports((report(PASSED),), alarms=("it changed <x>\x00",))
+    assert not found.ok and found.to_dict()["ok"] is False and found.to_dict()["alarms"] == ["it changed <x>\x00"]
+    assert "WARNING: it changed <x>" in str(found) and found.summary.endswith("NOT TO BE TRUSTED, see the warning")
+    assert "WARNING: it changed &lt;x&gt;" in found._repr_html_()
+    suite = ElementTree.fromstring(found.to_junit())[-1]
+    assert suite.get("errors") == "1" and suite[0][0].get("message") == "it changed <x>?"
+    assert list(csv.reader(io.StringIO(found.to_csv("a.py").replace("\x00", ""))))[1][4].startswith("WARNING: it")
 
 
 def test_tasks_not_started_are_listed_and_not_spread_out() -> None:
     both = Reports((report(PASSED), Report("E99.other", "another", (OPEN,))))
     assert "not started: E99.other" in str(both) and "another" not in str(both)
+    assert "--exercise E99.other" in str(both), "says how to see what is asked"
     assert "not started: E99.other" in both._repr_html_()
     assert "another" in str(Reports((Report("E99.other", "another", (OPEN,)),)))
 

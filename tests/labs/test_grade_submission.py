@@ -2,6 +2,7 @@
 
 import json
 import os
+from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
@@ -137,10 +138,10 @@ def test_p68_cells_doubled_split_deleted_and_out_of_order(submissions: Submissio
     report = reports.of("E01.residual")
     assert report.ok, str(reports)
     assert report.notes == (
-        "E01.residual: residual is defined 2 times (cell 4, line 1; cell 7 and cell 8, line 1); the last one that runs "
-        "is graded",
+        "E01.residual: residual is defined 2 times (code cell 4, line 1; code cell 7 and code cell 8, line 1); "
+        "the last one that runs is graded",
     )
-    assert any(note.startswith("cell 10 cannot be read: SyntaxError") for note in reports.notes)
+    assert any(note.startswith("code cell 10 cannot be read: SyntaxError") for note in reports.notes)
     assert any("it was run again" in note for note in reports.notes)
     without = [cell for cell in cells if "rejection_probability" not in cell]
     deleted = grade_submission(submissions.notebook(without)).of("E01.residual")
@@ -157,6 +158,12 @@ def test_what_is_no_submission_is_said(submissions: Submissions, name: str) -> N
     submissions.write(submissions.good, "submission.txt")
     with pytest.raises(ValueError, match="expected an existing .py or .ipynb file"):
         grade_submission(submissions.folder / name)
+
+
+@pytest.mark.parametrize("name", ["E02", "e02.ridge", "E02_bandwidth"])
+def test_a_set_or_task_in_place_of_a_file_is_told_the_way_to_one(name: str) -> None:
+    with pytest.raises(ValueError, match="specdec start E02"):
+        grade_submission(Path(name))
 
 
 def test_wrong_use(submissions: Submissions) -> None:
@@ -206,7 +213,10 @@ def test_grade_writes_three_forms_and_says_which_seed(
 ) -> None:
     path = submissions.write(submissions.good)
     assert grade_command(path, out=submissions.folder / "out", seed=4) == 0
-    assert "hidden checks passed (9), seed 4" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "hidden checks passed (9), seed 4" in printed
+    written = ", ".join(str(submissions.folder / "out" / f"submission.{form}") for form in ("json", "xml", "csv"))
+    assert printed.splitlines()[-1] == f"Reports written: {written}"
     assert sorted(entry.name for entry in (submissions.folder / "out").iterdir()) == [
         "submission.csv",
         "submission.json",

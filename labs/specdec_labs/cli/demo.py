@@ -163,13 +163,21 @@ def _introduce(request: Request, console: Console) -> None:
     law = "greedy" if params.is_greedy else f"temperature {params.temperature:g}, seed {params.seed}"
     law += f", top_k {params.top_k}" if params.top_k else ""
     law += f", top_p {params.top_p:g}" if params.top_p < 1 else ""
-    how = f"drafter {request.drafter}, gamma {options.gamma}, rule {options.rule}" if request.speculates else "plain"
+    how = f"{_drafted_by(request)}, gamma {options.gamma}, rule {options.rule}" if request.speculates else "plain"
     console.print(f"{law}; {how}", style="dim")
     prompt = visible(request.text.strip())
     cut = prompt if len(prompt) <= _SHOWN_PROMPT else prompt[:_SHOWN_PROMPT] + " ..."
     console.print(Text.assemble(("\nprompt  ", "bold"), cut, "\n"))
     console.print(legend())
     console.print()
+
+
+def _drafted_by(request: Request) -> str:
+    # the line above it names the pair's draft, which may have no part in this
+    if request.drafter == "model":
+        return "drafter: the pair's draft (model)"
+    unused = "; the pair's draft is not used" if request.pair.draft is not None else ""
+    return f"drafter: prompt lookup (ngram{unused})"
 
 
 def _measure(request: Request, outcome: Outcome, console: Console) -> None:
@@ -223,7 +231,8 @@ def _report(request: Request, outcome: Outcome, console: Console, *, interrupted
         count = f"{len(shown.emitted)} token{'' if len(shown.emitted) == 1 else 's'}"
         console.print(f"\n{count}; end: {ended}", style="dim")
         console.print(demo_table(shown, outcome.comparison, speculates=request.speculates))
-        console.print(f"speeds leave the prompt's pass out; {measured_on(shown)}", style="dim")
+        console.print("the prompt's pass gives the first token; rounds and speeds leave it out", style="dim")
+        console.print(measured_on(shown), style="dim")
         if request.pair.name == "toy":
             console.print("toy models: these are speeds of Python, not of a language model", style="dim")
     if outcome.assurance is not None:

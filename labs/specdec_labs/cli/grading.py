@@ -60,7 +60,9 @@ def grade_command(
     public_only: bool = False,
     hidden_path: str | Path | None = None,
 ) -> int:
-    """0 when every property that was run passed, else 1; prints the reports and writes them in three forms.
+    """0 when every property that was run passed, else 1; prints the reports, writes them in three forms and says where.
+
+    Also 1 when the submission changed files of the lab, or left processes that could not be ended.
 
     Args:
         path: the submission.
@@ -81,8 +83,11 @@ def grade_command(
     reports = grade_submission(path, exercise, limits=_limits(timeout_s), hidden_seed=chosen, hidden=hidden)
     print(reports)
     forms = {"json": _json(reports), "xml": reports.to_junit(), "csv": reports.to_csv(path.name)}
+    # last of all, when nothing of the submission runs any more
     for form, place in places.items():
         write_whole(place, forms[form])
+    if out is not None:
+        print(f"Reports written: {', '.join(str(Path(out) / f'{path.stem}.{form}') for form in places)}")
     return int(not reports.ok)
 
 

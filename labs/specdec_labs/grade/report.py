@@ -156,10 +156,18 @@ class Report:
         }
 
 
+def ink(status: Status) -> str:
+    """The colour of a status as a style: halfway to the colour of the text around it, so legible on light and dark.
+
+    A browser that cannot mix colours keeps the first.
+    """
+    return f"color:{COLOURS[status]};color:color-mix(in srgb, {COLOURS[status]} 55%, currentColor)"
+
+
 def _row(result: PropertyResult, is_repeat: bool) -> str:
     hidden = " (hidden)" if result.part == "hidden" else ""
     head = (
-        f'<b style="color:{COLOURS[result.status]}">{MARKS[result.status]}</b> '
+        f'<b style="{ink(result.status)}">{MARKS[result.status]}</b> '
         f"<code>{escape(result.name)}</code>{hidden}: {escape(result.what)}"
     )
     body = f"<p><i>Why it matters:</i> {escape(result.why)}<br/><i>Read on:</i> {escape(result.pointer)}</p>"

@@ -9,7 +9,7 @@ import re
 from typing import Any
 from xml.etree import ElementTree
 
-from specdec_labs.grade.report import COLOURS, Report
+from specdec_labs.grade.report import Report, ink
 
 SCHEMA = "specdec.grade"
 SCHEMA_VERSION = 2
@@ -19,11 +19,15 @@ _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Reports(Sequence[Report]):
-    """Reports in the order of the tasks, and remarks about the run as a whole."""
+    """Reports in the order of the tasks, and remarks about the run as a whole.
+
+    `alarms` say why the run cannot be trusted: it is not ok then, whatever the reports say.
+    """
 
     reports: tuple[Report, ...]
     notes: tuple[str, ...] = ()
     title: str = ""
+    alarms: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.reports)
@@ -43,8 +47,8 @@ class Reports(Sequence[Report]):
 
     @property
     def ok(self) -> bool:
-        """Whether every task is solved."""
-        return bool(self.reports) and all(report.ok for report in self.reports)
+        """Whether every task is solved, and nothing speaks against the run."""
+        return bool(self.reports) and not self.alarms and all(report.ok for report in self.reports)
 
     @property
     def points(self) -> int:
@@ -62,23 +66,28 @@ class Reports(Sequence[Report]):
         solved = sum(report.ok for report in self.reports)
         not_run = sum(report.hidden_not_run for report in self.reports)
         text = f"{solved} of {len(self.reports)} tasks solved, {self.points} of {self.most} properties"
-        return text + (f"; {not_run} hidden checks not run" if not_run else "")
+        text += f"; {not_run} hidden checks not run" if not_run else ""
+        return text + ("; NOT TO BE TRUSTED, see the warning" if self.alarms else "")
 
     def __str__(self) -> str:
         shown = [str(report) for report in self.reports if report.started or len(self.reports) == 1]
         missing = [report.task_id for report in self.reports if not report.started]
         if missing and len(self.reports) > 1:
-            shown.append(f"not started: {', '.join(missing)}")
+            shown.append(
+                f"not started: {', '.join(missing)}\nwhat a task asks: check it alone (--exercise {missing[0]})"
+            )
         notes = [f"Note: {text}" for text in self.notes]
-        return "\n\n".join([*shown, "\n".join([*notes, f"{self.title}{self.summary}"])])
+        alarms = [f"WARNING: {text}" for text in self.alarms]
+        return "\n\n".join([*shown, "\n".join([*notes, *alarms, f"{self.title}{self.summary}"])])
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
         cards = "".join(report._repr_html_() for report in self.reports if report.started)
         missing = ", ".join(escape(report.task_id) for report in self.reports if not report.started)
-        rest = f'<p style="color:{COLOURS["not started"]}">not started: {missing}</p>' if missing else ""
+        rest = f'<p style="{ink("not started")}">not started: {missing}</p>' if missing else ""
         notes = "".join(f"<p>{escape(text)}</p>" for text in self.notes)
+        notes += "".join(f"<p><b>WARNING: {escape(text)}</b></p>" for text in self.alarms)
         return f"<div>{cards}{rest}{notes}<p><b>{escape(self.title)}{escape(self.summary)}</b></p></div>"
 
     def to_dict(self) -> dict[str, Any]:
@@ -92,13 +101,16 @@ class Reports(Sequence[Report]):
             "summary": self.summary,
             "tasks": [report.to_dict() for report in self.reports],
             "notes": list(self.notes),
+            "alarms": list(self.alarms),
         }
 
     def to_junit(self) -> str:
-        """JUnit XML: a suite a task, a test case a property; "not started" counts as a failure."""
+        """JUnit XML: a suite a task, a test case a property; "not started" and an alarm count against it."""
         root = ElementTree.Element("testsuites", {"name": SCHEMA})
         for report in self.reports:
             _suite(root, report)
+        if self.alarms:
+            _alarm_suite(root, self.alarms)
         ElementTree.indent(root)
         return ElementTree.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
 
@@ -110,7 +122,10 @@ class Reports(Sequence[Report]):
         for report in self.reports:
             most = len({result.name for result in report.results})
             names = " ".join(text.split(":")[0] for text in report.diagnoses)
-            writer.writerow([_cell(submission), report.task_id, report.points, most, _cell(report.summary), names])
+            # nothing handed in must not look like nine wrong answers
+            summary = report.summary if report.started else "not started"
+            summary = f"WARNING: {' '.join(self.alarms)} {summary}" if self.alarms else summary
+            writer.writerow([_cell(submission), report.task_id, report.points, most, _cell(summary), names])
         return sink.getvalue()
 
 
@@ -130,6 +145,16 @@ def _suite(root: ElementTree.Element, report: Report) -> None:
             problem.text = _NOT_XML.sub("?", f"{result.detail}\nwhy it matters: {result.why}")
     remarks = _NOT_XML.sub("?", "\n".join((report.summary, *report.diagnoses, *report.notes)))
     ElementTree.SubElement(suite, "system-out").text = remarks
+
+
+def _alarm_suite(root: ElementTree.Element, alarms: Sequence[str]) -> None:
+    count = str(len(alarms))
+    suite = ElementTree.SubElement(
+        root, "testsuite", {"name": "the run", "tests": count, "failures": "0", "errors": count}
+    )
+    for number, text in enumerate(alarms, start=1):
+        case = ElementTree.SubElement(suite, "testcase", {"classname": "the run", "name": f"alarm {number}"})
+        ElementTree.SubElement(case, "error", {"message": _NOT_XML.sub("?", text), "type": "alarm"})
 
 
 def _cell(text: str) -> str:

@@ -23,6 +23,7 @@ from typing import Any
 
 import specdec_core
 from specdec_labs.grade.access import GRADING, Failure, LearnerError, LearnerStopped, Presence, Reply
+from specdec_labs.grade.orphans import Orphans
 from specdec_labs.grade.plain import Opaque, Shared, decode, encode, encode_arguments
 
 START_S = 60.0
@@ -54,7 +55,8 @@ class Limits:
 class Child:
     """One grading process. Not to be used again after it was stopped."""
 
-    def __init__(self, folder: Path, limits: Limits) -> None:
+    def __init__(self, folder: Path, limits: Limits, orphans: Orphans) -> None:
+        self._orphans = orphans
         self._limits = limits
         self._mark = secrets.token_hex(16)
         self._count = 0
@@ -156,6 +158,7 @@ class Child:
 
     def _next(self, deadline: float) -> dict[str, Any]:
         while True:
+            self._orphans.collect(besides=self._process.pid)
             wait = deadline - time.monotonic()
             if wait <= 0:
                 self._stop(f"it ran longer than the limit of {self._limits.seconds:g} s (an endless loop?)")

@@ -11,13 +11,15 @@ from typing import Any
 from specdec_labs.exercises import parse_set_id
 from specdec_labs.grade.access import LearnerError, LearnerStopped, Presence, Reply
 from specdec_labs.grade.engine import run_task, unreachable
+from specdec_labs.grade.orphans import Orphans, adopted_orphans
 from specdec_labs.grade.report import Report
 from specdec_labs.grade.reports import Reports
 from specdec_labs.grade.session import Child, Limits
 from specdec_labs.grade.statements import Cell, Statement, needed, read_cells, statements_of
+from specdec_labs.grade.tampering import changed_since, fingerprints
 from specdec_labs.grade.task import Task
 from specdec_labs.grade.tasks import TASKS, tasks_of
-from specdec_labs.grade.zoo import wrong_answers
+from specdec_labs.grade.zoo import WrongAnswer, wrong_answers
 
 MAX_LEFT_OUT = 4
 NEIGHBOUR_BYTES = 2**20
@@ -51,21 +53,59 @@ def grade_submission(
     cells = read_cells(path)
     statements = statements_of(cells)
     tasks = tasks_of(exercise) if exercise is not None else _tasks_in(path, cells, statements)
-    with tempfile.TemporaryDirectory(prefix="specdec-grade-", ignore_cleanup_errors=True) as folder:
+    # before the learner's code runs, which could rewrite them: loading is running, here with the checker's rights
+    zoos = {task.id: _zoo(task) for task in tasks}
+    before = fingerprints()
+    alarms = []
+    with (
+        tempfile.TemporaryDirectory(prefix="specdec-grade-", ignore_cleanup_errors=True) as folder,
+        adopted_orphans() as orphans,
+    ):
         _copy_neighbours(path, Path(folder))
-        names = Submitted(cells, statements, tasks, Path(folder), limits)
+        names = Submitted(cells, statements, tasks, Path(folder), limits, orphans)
         try:
-            reports = [_report(task, names, statements, hidden_seed, (hidden or {}).get(task.id)) for task in tasks]
+            reports = [
+                _report(task, names, statements, zoos[task.id], hidden_seed, (hidden or {}).get(task.id))
+                for task in tasks
+            ]
         finally:
             names.close()
-        return Reports(tuple(reports), tuple(names.notes()))
+            if not orphans.end():
+                alarms.append("processes that the submission started could not be ended; they may change any result")
+    alarms += _changed(before)
+    return Reports(tuple(reports), tuple(names.notes()), alarms=tuple(alarms))
+
+
+def _changed(before: Mapping[Path, str]) -> list[str]:
+    changed = changed_since(before)
+    if not changed:
+        return []
+    return [
+        f"files of the lab changed while the submission ran: {', '.join(changed)}. This run had read them before, "
+        "later runs would not have: restore them (git status, git restore) before you grade on"
+    ]
+
+
+def _zoo(task: Task) -> tuple[WrongAnswer, ...]:
+    try:
+        return wrong_answers(task)
+    except Exception as error:
+        raise ValueError(
+            f"the lab's own wrong answers of {task.id} cannot be loaded ({type(error).__name__}: {error}); restore "
+            "exercises/ (git status, git restore)"
+        ) from error
 
 
 def _report(
-    task: Task, names: "Submitted", statements: Sequence[Statement], seed: int | None, extra: Mapping[str, Any] | None
+    task: Task,
+    names: "Submitted",
+    statements: Sequence[Statement],
+    zoo: Sequence[WrongAnswer],
+    seed: int | None,
+    extra: Mapping[str, Any] | None,
 ) -> Report:
     try:
-        report = run_task(task, names, wrong_answers(task), hidden_seed=seed, extra=extra)
+        report = run_task(task, names, zoo, hidden_seed=seed, extra=extra)
     except LearnerStopped as error:
         report = unreachable(task, str(error))
     except Exception as error:  # an answer that the check itself stumbles over must not cost the other tasks
@@ -83,7 +123,9 @@ class Submitted:
         tasks: Sequence[Task],
         folder: Path,
         limits: Limits,
+        orphans: Orphans,
     ) -> None:
+        self._orphans = orphans
         self._cells, self._folder, self._limits = cells, folder, limits
         self._statements = needed(statements, [ask.name for task in tasks for ask in task.asks])
         self._failed: dict[Statement, str] = {}
@@ -99,7 +141,7 @@ class Submitted:
             self.close()
             if len(self._left_out) > MAX_LEFT_OUT:
                 raise LearnerStopped("the file could not be loaded: too many of its statements never end")
-            self._child = Child(self._folder, self._limits)
+            self._child = Child(self._folder, self._limits, self._orphans)
             self._healthy = self._load(self._child)
         assert self._child is not None
         self._child.fresh_budget()
