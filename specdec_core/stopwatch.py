@@ -35,7 +35,7 @@ def lap(run: Callable[[], Result]) -> tuple[Lap, Result]:
 
 
 def usual_share(laps: Sequence[Lap]) -> float:
-    """The processor share of laps that nothing disturbed: the upper quartile, or the mean of short laps; 0 without any."""
+    """The processor share of laps that nothing disturbed: the upper quartile, the mean of short laps, or 0 of none."""
     shares = sorted(entry.cpu_share for entry in laps)
     if _too_short(laps):
         return sum(entry.cpu_s for entry in laps) / sum(entry.wall_s for entry in laps)
