@@ -43,7 +43,7 @@ class LlamaConfig:
                 raise ValueError(f"{name} is {value!r}; expected a whole number, at least 1")
         for name in ("rope_theta", "norm_eps"):
             value = getattr(self, name)
-            if not isinstance(value, Real) or not 0 < value < math.inf:
+            if not isinstance(value, Real) or not 0 < float(value) < math.inf:
                 raise ValueError(f"{name} is {value!r}; expected a finite number above 0")
         if self.heads % self.kv_heads:
             raise ValueError(f"heads is {self.heads} and kv_heads {self.kv_heads}; expected a multiple")
