@@ -94,7 +94,7 @@ for name in hardware_names():
     device = hardware(name)
     dtype, size = ("float16", 2) if "float16" in device.flops_per_s else ("float32", 4)
     tokens = ridge_tokens(device.peak(dtype), device.bytes_per_s, size)
-    print(f"{device.name:36} {dtype}: ridge at {tokens:4.0f} tokens")
+    print(f"{device.name:38} {dtype}: ridge at {tokens:4.0f} tokens")
     print(f"    {device.kind}: {device.source}")
 
 # %% [markdown]
