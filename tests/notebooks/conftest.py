@@ -83,6 +83,10 @@ class Lab:
         if self.kernel_state() != "idle":
             return False
         self.save(page)
+        try:
+            self.cells(name)
+        except nbformat.reader.NotJSONError:
+            return False  # JupyterLab is still writing the file
         return all(cell.execution_count for cell in self.cells(name)) or self.errors(name) != []
 
     def save(self, page: Any) -> None:
