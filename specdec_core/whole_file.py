@@ -27,10 +27,15 @@ def write_whole(path: str | Path, text: str) -> None:
         ValueError: as `check_destination`.
         OSError: the disk is full or the like; the old file is untouched.
     """
+    write_whole_bytes(path, text.encode("utf-8"))
+
+
+def write_whole_bytes(path: str | Path, content: bytes) -> None:
+    """`write_whole` of what is no text."""
     real = check_destination(path)
     partial = real.with_name(real.name + ".part")
     try:
-        partial.write_text(text, encoding="utf-8")
+        partial.write_bytes(content)
         partial.replace(real)
     finally:
         partial.unlink(missing_ok=True)

@@ -21,6 +21,7 @@ from specdec_labs.bench.grid import MIXED, pair_prompts
 from specdec_labs.cli.bench_speedup_tables import curve_table
 from specdec_labs.cli.json_file import write_json
 from specdec_labs.cli.setting_up import check_at_least_one, check_output, choose_pair, open_pair, use_threads
+from specdec_labs.plots.png import check_png, write_png
 
 _PROMPTS = 2
 
@@ -42,6 +43,7 @@ class BenchCurveOptions:
     json: Path | None = None
     csv: Path | None = None
     html: Path | None = None
+    png: Path | None = None
 
 
 def run_bench_curve(options: BenchCurveOptions, console: Console) -> int:
@@ -74,8 +76,9 @@ def run_bench_curve(options: BenchCurveOptions, console: Console) -> int:
 
 
 def _check(options: BenchCurveOptions) -> None:
-    for path in (options.json, options.csv, options.html):
+    for path in (options.json, options.csv, options.html, options.png):
         check_output(path)
+    check_png(options.png)
     for label in ("threads", "repeats"):
         check_at_least_one(label, getattr(options, label))
     for label in ("rows", "gamma"):
@@ -147,7 +150,11 @@ def _write(
         from specdec_labs.plots.cost_curve import curves_html
 
         write_whole(options.html, curves_html(curves))
-    for path in (options.json, options.csv, options.html):
+    if options.png is not None:
+        from specdec_labs.plots.cost_curve import curves_figure
+
+        write_png(options.png, curves_figure(curves))
+    for path in (options.json, options.csv, options.html, options.png):
         if path is not None:
             console.print(f"written to {path}", style="dim")
 

@@ -22,6 +22,7 @@ from specdec_labs.bench.rows import break_even_rows, speedup_rows
 from specdec_labs.cli.bench_speedup_tables import print_report
 from specdec_labs.cli.json_file import write_json
 from specdec_labs.cli.setting_up import check_at_least_one, check_output, choose_pair, open_pair, use_threads
+from specdec_labs.plots.png import check_png, write_png
 
 QUICK_SECONDS = 50.0
 _QUICK_SPARE = 6.0
@@ -49,6 +50,7 @@ class BenchSpeedupOptions:
     json: Path | None = None
     csv: Path | None = None
     html: Path | None = None
+    png: Path | None = None
 
 
 def run_bench_speedup(options: BenchSpeedupOptions, console: Console) -> int:
@@ -112,8 +114,9 @@ def make_report(
 
 
 def _check(options: BenchSpeedupOptions) -> None:
-    for path in (options.json, options.csv, options.html):
+    for path in (options.json, options.csv, options.html, options.png):
         check_output(path)
+    check_png(options.png)
     for label in ("threads", "repeats"):
         check_at_least_one(label, getattr(options, label))
     if not options.minutes > 0:
@@ -195,3 +198,8 @@ def _write(options: BenchSpeedupOptions, report: SpeedupReport, console: Console
 
         write_whole(options.html, speedup_html(report))
         console.print(f"written to {options.html}", style="dim")
+    if options.png is not None:
+        from specdec_labs.plots.speedup import speedup_figure, speedup_view
+
+        write_png(options.png, speedup_figure(speedup_view(report)))
+        console.print(f"written to {options.png}", style="dim")

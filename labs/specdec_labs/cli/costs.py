@@ -26,6 +26,7 @@ DType = Annotated[str, typer.Option("--dtype", help="float32, bfloat16, float16 
 Threads = Annotated[int | None, typer.Option(help="CPU threads. Default: OMP_NUM_THREADS, else half the processors.")]
 Json = Annotated[Path | None, typer.Option("--json", help="Write the figures to this file.")]
 Html = Annotated[Path | None, typer.Option("--html", help="Draw them in this file; its camera button saves a PNG.")]
+Png = Annotated[Path | None, typer.Option("--png", help="Draw them in this picture; needs Chrome or Chromium.")]
 PlainText = Annotated[bool, typer.Option("--plain-text", help="No colour and no moving lines.")]
 
 
@@ -49,6 +50,7 @@ def curve(
     json: Json = None,
     csv: Annotated[Path | None, typer.Option(help="Write the curves to this file.")] = None,
     html: Html = None,
+    png: Png = None,
     plain_text: PlainText = False,
 ) -> None:
     """Measure what a pass costs by rows and context, what drafting costs, and how many tokens each K must emit."""
@@ -93,6 +95,7 @@ def speedup(
     json: Json = None,
     csv: Annotated[Path | None, typer.Option(help="Write the points to this file.")] = None,
     html: Html = None,
+    png: Png = None,
     plain_text: PlainText = False,
 ) -> None:
     """Measure speed-ups by drafter, gamma, task, temperature; predict each half of the prompts from the other."""
