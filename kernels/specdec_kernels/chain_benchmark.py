@@ -17,15 +17,24 @@ from specdec_kernels.verify_batch import KeyedNoise, VerifyBatch
 TREE = [-1, -1, 0, 0, 1, 1, 2, 2]
 
 
-def random_batch(requests: int, drafts: int, vocab: int, dtype: torch.dtype, device: torch.device) -> VerifyBatch:
-    """`requests` full chains with draft logits near the target's, so that about two drafts in three are kept."""
-    rng = torch.Generator().manual_seed(1)
+def random_batch(
+    requests: int, parents: list[int], vocab: int, dtype: torch.dtype, device: torch.device
+) -> VerifyBatch:
+    """`requests` full trees of that shape with draft logits near the target's; of a chain about two in three are kept.
+
+    Siblings share a law, of which their tokens are drawn without replacement.
+    """
+    rng, drafts = torch.Generator().manual_seed(1), len(parents)
     rows = requests * drafts
-    draft = torch.randn(rows, vocab, generator=rng)
     owner = torch.arange(requests).repeat_interleave(drafts)
+    first = torch.tensor([parents.index(parent) for parent in parents]).repeat(requests) + owner * drafts
+    rank = torch.tensor([parents[:node].count(parent) for node, parent in enumerate(parents)]).repeat(requests)
+    draft = torch.randn(rows, vocab, generator=rng)[first]
     target = torch.randn(rows + requests, vocab, generator=rng)
-    target[torch.arange(rows) + owner] = draft + 0.5 * torch.randn(rows, vocab, generator=rng)
-    tokens = torch.multinomial(torch.softmax(draft, -1), 1, generator=rng)[:, 0] if rows else torch.zeros(0).long()
+    after_parent = torch.tensor(parents).repeat(requests) + 1 + owner * (drafts + 1)
+    target[after_parent] = draft + 0.5 * torch.randn(rows, vocab, generator=rng)
+    siblings = torch.multinomial(torch.softmax(draft, -1), int(rank.max()) + 1, generator=rng)
+    tokens = siblings[first, rank]
     keys = torch.stack([torch.full((requests,), 7), torch.arange(requests), torch.full((requests,), 100)], 1)
     return VerifyBatch(
         target_logits=target.to(dtype).to(device),
@@ -79,17 +88,17 @@ def main(name: str, arguments: list[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     device = torch.device(options.device)
     kernel, reference = contestants(name, device)
-    drafts = len(TREE) if name == "verify_tree" else 4
+    parents = TREE if name == "verify_tree" else [-1, 0, 1, 2]
     sizes, repeats = [(1, 128_256), (16, 128_256), (64, 128_256)], 30
     if device.type != "cuda":
         print("dry run: without a CUDA device both columns time the reference; not a measurement of a kernel")
         sizes, repeats = [(1, 1024), (4, 1024)], 3
     for requests, vocab in sizes:
-        batch = random_batch(requests, drafts, vocab, torch.bfloat16, device)
+        batch = random_batch(requests, parents, vocab, torch.bfloat16, device)
         check = [emitted_by(run, batch) for run in (kernel, reference)]
         same = torch.equal(check[0], check[1])
         times = [microseconds(partial(run, batch), device, repeats) for run in (kernel, reference)]
         print(
-            f"{name} {device.type} B={requests} N={drafts} V={vocab}: {times[0]:.0f} us, reference {times[1]:.0f} us, "
-            f"{'same verdicts' if same else 'verdicts differ (near-ties?)'}"
+            f"{name} {device.type} B={requests} N={len(parents)} V={vocab}: {times[0]:.0f} us, "
+            f"reference {times[1]:.0f} us, {'same verdicts' if same else 'verdicts differ (near-ties?)'}"
         )

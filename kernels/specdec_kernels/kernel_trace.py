@@ -257,7 +257,7 @@ def example() -> KernelTrace:
     """Two requests with three drafts each over eleven tokens, in blocks of eight: printed, and given back."""
     from specdec_kernels.chain_benchmark import random_batch
 
-    batch = random_batch(2, 3, 11, torch.float32, torch.device("cuda" if torch.cuda.is_available() else "cpu"))
+    batch = random_batch(2, [-1, 0, 1], 11, torch.float32, torch.device("cuda" if torch.cuda.is_available() else "cpu"))
     _, trace = trace_kernels(batch, "chain", config=LaunchConfig(stats_block=8, race_block=8))
     for launch in trace.launches:
         print(f"{launch.kernel}, grid {launch.grid}")

@@ -215,7 +215,10 @@ def batches(draw: st.DrawFn, rule: Rule) -> list[_Case]:
     found = draw(st.lists(cases(rule.takes_tree, levels_of(rule)), min_size=1, max_size=6))
     first = replace(found[0], dtype=found[0].dtype or torch.float64)
     alike = [replace(case, dtype=first.dtype) for case in found if case.vocab == first.vocab]
-    return [replace(case, q=None) if first.q is None else replace(case, q=case.q or case.p[:-1]) for case in alike]
+    if first.q is None:
+        return [replace(case, q=None) for case in alike]
+    # where a case has none, the target's law after the parent, which siblings share
+    return [replace(case, q=case.q or [case.p[parent + 1] for parent in case.parents]) for case in alike]
 
 
 @pytest.mark.parametrize("examples", BATCHES)

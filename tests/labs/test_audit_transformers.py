@@ -90,8 +90,8 @@ def test_an_unknown_audit_is_refused():
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["rule", "assistant", "prompt-lookup"])
 def test_the_installed_samplers_pass_an_audit_that_sees_a_tenth(name):
-    certificate = audit(one(name), n=2000, seed=1).certificate
-    assert certificate.passed, certificate.sentence
+    certificate = audit(one(name), n=None, bias=0.1, seed=1).certificate
+    assert certificate.passed and certificate.power > 0.95, certificate.sentence
 
 
 @pytest.mark.slow

@@ -61,7 +61,7 @@ def test_a_target_alone_looks_its_drafts_up(folders: tuple[Path, Path]) -> None:
     arguments = ["--prompt", "w1 w2 w1 w2", "--max-new-tokens", "20", "--repeats", "1"]
     result = CliRunner().invoke(app, ["demo", "--pair", str(folders[0]), *arguments])
     assert result.exit_code == 0, result.output
-    assert "drafter ngram" in result.stdout
+    assert "drafter: prompt lookup (ngram" in result.stdout
 
 
 def test_a_prompt_longer_than_the_context(folders: tuple[Path, Path], tmp_path: Path) -> None:

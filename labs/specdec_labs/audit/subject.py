@@ -62,7 +62,13 @@ class Finding:
 
 
 def audit(
-    subject: Subject, *, n: int | None, seed: int = 0, batch: int = 64, progress: Progress | None = None
+    subject: Subject,
+    *,
+    n: int | None,
+    bias: float = 0.06,
+    seed: int = 0,
+    batch: int = 64,
+    progress: Progress | None = None,
 ) -> Finding:
     """The finding for a subject. Arguments and errors as in `certify_callable`."""
     started = time.perf_counter()
@@ -78,6 +84,7 @@ def audit(
         subject.law,
         horizon=subject.horizon,
         n=n,
+        bias=bias,
         seed=seed,
         batch=batch,
         settings={"subject": subject.name, **subject.settings},
