@@ -153,17 +153,17 @@ def test_a_save_that_cannot_be_written_down_leaves_the_old_file(traces: dict[str
     assert [entry.name for entry in tmp_path.iterdir()] == ["trace.json"]
 
 
-@pytest.mark.parametrize("moment", ["write_text", "replace"])
+@pytest.mark.parametrize("moment", ["write_bytes", "replace"])
 def test_a_save_that_is_stopped_leaves_no_half_written_file(
     moment: str, traces: dict[str, Trace], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = traces["stopped"].save(tmp_path / "trace.json")
     before = path.read_bytes()
-    write = Path.write_text
+    write = Path.write_bytes
 
     def stopped(self: Path, *args: object, **kwargs: object) -> None:
-        if moment == "write_text":
-            write(self, "half of i", encoding="utf-8")
+        if moment == "write_bytes":
+            write(self, b"half of i")
         raise KeyboardInterrupt
 
     monkeypatch.setattr(Path, moment, stopped)
