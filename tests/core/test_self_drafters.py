@@ -202,12 +202,12 @@ def test_lower_layers_share_memory_and_have_a_length_of_their_own() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "rule"), [("exit 2, T 0.5", "chain"), ("int3 with head", "block")])
+@pytest.mark.parametrize("name", ["exit 2, T 0.5", "int3 with head"])
+@pytest.mark.parametrize("rule", ["chain", "block"])
 def test_the_law_is_certified(name: str, rule: str) -> None:
     llama = small_llama(vocab=12)
     engine = Engine(llama, drafters(llama)[name], rule, 2)
-    # each sample runs real forwards: few of them, which would catch a distance of 0.12
-    settings = {"gamma": 2, "n": 2500, "bias": 0.12, "wanted_power": 0.9, "seed": 7}
-    found = certify(engine, [3, 1, 4], SamplingParams(top_k=4), **settings)
+    # n by itself: at 2,500 a distance of the default size could not be seen, and there would be no verdict
+    found = certify(engine, [3, 1, 4], SamplingParams(top_k=4), gamma=2, seed=7)
     assert found.passed, found.sentence
     assert found.coverage["recovered"] > 100 and found.coverage["second_round"] > 100
