@@ -278,6 +278,23 @@ def test_the_tree_links_node_mask_and_row(show: Callable[..., Any]) -> None:
     assert page.evaluate("[state.frame, state.selected]") == [1, -1]
 
 
+def test_a_resting_pointer_does_not_undo_what_a_key_or_the_slider_chose(show: Callable[..., Any]) -> None:
+    page = show("tree")
+    # the two frames of a redraw, then the time in which the browser reports an element new under the pointer
+    settled = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done, 150))))"
+    page.hover(".sd-slot >> nth=4")
+    assert page.evaluate("state.selected") == 3, "a pointer that moves there does choose"
+    page.focus(".sd-node[tabindex='0']")
+    page.keyboard.press("ArrowLeft")
+    page.evaluate(settled)
+    assert page.evaluate("state.selected") == 1
+    page.locator("input[aria-label=tree]").fill("1")
+    page.evaluate(settled)
+    assert page.evaluate("[state.frame, state.selected]") == [1, -1]
+    page.hover(".sd-slot >> nth=2")
+    assert page.evaluate("state.selected") == 1
+
+
 def test_the_passport_shows_a_task_and_exports(show: Callable[..., Any]) -> None:
     page = show("passport")
     assert page.locator(".sd-task").count() == len(TASKS)

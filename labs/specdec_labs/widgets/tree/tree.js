@@ -37,6 +37,8 @@ class TreePage {
     both.append(this.column("the tree", this.tree), this.column("the mask: row sees column", this.mask));
     this.root.append(this.frames.box, this.title, this.say, both, this.column("cache rows after the pass, and what becomes of them", this.rows), this.legend());
     this.root.addEventListener("keydown", (event) => this.key(event));
+    this.pointer = "";
+    this.root.addEventListener("mousemove", (event) => this.moved(event));
     this.show = () => this.draw();
     model.on("change:frame", this.show);
     model.on("change:selected", this.show);
@@ -60,7 +62,6 @@ class TreePage {
   }
 
   choose(changes) {
-    // a redraw puts a new element under the pointer, which reports an enter of its own
     if (Object.entries(changes).every(([name, value]) => this.model.get(name) === value)) return;
     for (const [name, value] of Object.entries(changes)) this.model.set(name, value);
     this.model.save_changes();
@@ -99,9 +100,18 @@ class TreePage {
     return `${parts.filter(Boolean).join("; ")}.`;
   }
 
+  // Whether the pointer is elsewhere than at its last event. A redraw puts a new element under a pointer that rests,
+  // and the browser reports an enter for it, which must not undo what a key or the slider has chosen.
+  moved(event) {
+    const place = `${event.screenX},${event.screenY}`;
+    const moved = place !== this.pointer;
+    this.pointer = place;
+    return moved;
+  }
+
   pick(node, id) {
     node.addEventListener("click", () => this.choose({ selected: id }));
-    node.addEventListener("mouseenter", () => this.choose({ selected: id }));
+    node.addEventListener("mouseenter", (event) => this.moved(event) && this.choose({ selected: id }));
   }
 
   treeDrawing(selected) {
