@@ -43,8 +43,9 @@ def test_what_the_page_says_in_words() -> None:
     assert alpha("int8") > alpha("int4") > alpha("int3")
     mean = {family["name"]: ROWS[family["name"], "all", 0.0].mean for family in RESULT["families"]}
     assert mean["eagle-tree"] > mean["eagle"] and mean["suffix-corpus"] > mean["suffix-tree"] > 1
-    # the cut makes no difference to the argmax, and all the difference to the law
-    assert mean["draft"] == mean["draft-cut"] and alpha("draft-cut", 1.0) > 2 * alpha("draft", 1.0)
+    # the cut makes no difference to the argmax, but one to the law; how large, changed with the training
+    assert mean["draft"] == mean["draft-cut"] and alpha("draft-cut", 1.0) > 1.1 * alpha("draft", 1.0)
+    assert f"{alpha('draft', 1.0):.2f} to {alpha('draft-cut', 1.0):.2f}" in PAGE
     assert alpha("layers") > 1.3 * alpha("early-exit")
     bound = ROWS["copying", "copying", 0.0].mean
     assert bound is not None and bound < 3.0, "one copy a round cannot reach the aim"
