@@ -52,6 +52,25 @@ def test_what_the_page_says_in_words() -> None:
     assert ROWS["copying", "all", 0.0].mean > mean["suffix-tree"] > ROWS["ngram", "all", 0.0].mean - 0.05
 
 
+@pytest.mark.parametrize(
+    "family, name",
+    [
+        ("ngram", "prompt lookup"),
+        ("draft", "distilled draft, K = 4"),
+        ("medusa", "Medusa tree of 16"),
+        ("eagle", "EAGLE chain of 4"),
+        ("eagle-tree", "EAGLE-2 tree of 16"),
+        ("suffix-corpus", "suffix automaton with a corpus"),
+        ("int8", "int8 of the target, 68 prompts,"),
+    ],
+)
+def test_the_readme_gives_each_mean_with_its_interval(family: str, name: str) -> None:
+    row = ROWS[family, "all", 0.0]
+    text = (DOCS.parent / "README.md").read_text(encoding="utf-8")
+    assert f"{name} {row.mean:.2f} ({row.low:.2f} to {row.high:.2f})" in text
+    assert row.prompts == (68 if family == "int8" else 192)
+
+
 def test_sequoias_tree_keeps_its_promise_or_the_table_says_why() -> None:
     """Within 5 % of what one vector predicts, or within that over all places: rounds start at the hard ones."""
     if RESULT["trees"] is None:
