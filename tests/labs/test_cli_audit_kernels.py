@@ -1,14 +1,18 @@
 """`specdec audit kernels`: what it prints, writes and answers; the certificates themselves are tested elsewhere."""
 
 from dataclasses import replace
+import io
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
 from specdec_core.certificate import Certificate
 from specdec_labs.cli.app import app
+from specdec_labs.cli.audit_kernels import _table
 from specdec_labs.kernel_law import certified as law
 
 pytest.importorskip("triton", reason="Triton has no wheel for this platform")
@@ -77,3 +81,14 @@ def test_ctrl_c_writes_nothing(answers, tmp_path: Path) -> None:
 def test_what_cannot_be_run_is_exit_code_2() -> None:
     assert run("--only", "gibbs").exit_code == 2
     assert run("--samples", "0").exit_code == 2
+
+
+def test_no_word_of_the_table_is_cut_on_80_columns() -> None:
+    name = "recursive-without-replacement-1-pass"
+    tests = [SimpleNamespace(fit=SimpleNamespace(tv=0.064), noise_tv=0.023)]
+    certificate = SimpleNamespace(tests=tests, verdict="failed", n=5376, p_value=1.4e-168, power=0.991, bias=0.06)
+    finding = SimpleNamespace(subject=SimpleNamespace(name=name), is_right=False, certificate=certificate)
+    shown = io.StringIO()
+    Console(file=shown, width=80).print(_table([finding]))
+    assert all(word in shown.getvalue() for word in (name, "rejected:", "WRONG", "0.064 (0.023)"))
+    assert "…" not in shown.getvalue()

@@ -78,7 +78,7 @@ def _table(findings: Sequence[Any]) -> "Table":
     from rich import box
     from rich.table import Table
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
     for heading in ("kernel", "n", "p", "TV (noise)", ""):
         # the name is what --only takes, so it is never cut; the words at the end fold instead
         table.add_column(heading, justify="left" if heading in ("kernel", "") else "right", no_wrap=heading != "")
