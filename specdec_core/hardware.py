@@ -12,7 +12,7 @@ import torch
 def describe_hardware() -> dict[str, Any]:
     """Processor, cores, threads, GPU, versions and the date."""
     return {
-        "processor": _processor(),
+        "processor": processor(),
         "cores": os.cpu_count(),
         "threads": torch.get_num_threads(),
         "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
@@ -24,10 +24,16 @@ def describe_hardware() -> dict[str, Any]:
 
 
 @cache
-def _processor() -> str:
+def processor() -> str:
+    """The processor's name, and what tells its generation where names do not: family, model, widest instructions."""
     try:
         with open("/proc/cpuinfo", encoding="utf-8") as info:
-            names = [line.split(":", 1)[1].strip() for line in info if line.startswith("model name")]
+            lines = dict(line.split(":", 1) for line in info.read().split("\n\n")[0].splitlines() if ":" in line)
     except OSError:
-        names = []
-    return names[0] if names else platform.processor() or platform.machine()
+        lines = {}
+    said = {name.strip(): value.strip() for name, value in lines.items()}
+    name = said.get("model name") or platform.processor() or platform.machine()
+    flags = said.get("flags", "").split()
+    widest = next((flag for flag in ("amx_tile", "avx512_bf16", "avx512f", "avx2") if flag in flags), None)
+    details = [f"{word} {said[key]}" for word, key in (("family", "cpu family"), ("model", "model")) if key in said]
+    return f"{name} ({', '.join([*details, *([widest] if widest else [])])})" if details or widest else name

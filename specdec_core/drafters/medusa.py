@@ -19,6 +19,7 @@ from specdec_core.models.ends import ends_of
 from specdec_core.models.linear import Linear
 from specdec_core.models.medusa import MedusaHeads
 from specdec_core.models.protocol import LanguageModel
+from specdec_core.models.routes import choose_routes
 from specdec_core.rules.verdict import Verdict
 
 
@@ -64,6 +65,7 @@ class MedusaDrafter:
         self._width = output.shape[1]
         self._heads = heads.to(target.device)
         self._head = Linear(output[vocabulary.index.to(target.device)])
+        choose_routes([self._head])
 
     def start(self, capacity: int) -> None:
         """Nothing is kept between requests, nor between rounds."""
@@ -86,7 +88,7 @@ class MedusaDrafter:
     def _laws(self, state: Float[Tensor, "1 width"], context: Context) -> Float[Tensor, "heads cut"]:
         with torch.inference_mode():
             guessed = self._heads(state.float())[:, 0]
-            logits = self._head(guessed.to(self._head.weight.dtype)).to(torch.float32, copy=True)
+            logits = self._head(guessed.to(self._head.dtype)).to(torch.float32, copy=True)
         params = ranking_params(context.params, 1.0)
         histories = [context.tokens] * len(logits) if params.uses_history else None
         return draft_laws(params, logits, histories, prompt_length=context.prompt_length, vocabulary=self.vocabulary)

@@ -12,6 +12,7 @@ from specdec_core.models.ends import ends_of
 from specdec_core.models.linear import Linear
 from specdec_core.models.llama import LayerWeights, Llama, LlamaWeights
 from specdec_core.models.protocol import ForwardOutput, LanguageModel
+from specdec_core.models.routes import choose_routes
 
 
 class EagleLayer:
@@ -31,6 +32,7 @@ class EagleLayer:
         weights = {name: value.detach().to(target.device, target.dtype) for name, value in head.state_dict().items()}
         self._norms = weights["state_norm.weight"], weights["embedding_norm.weight"]
         self._join = Linear(weights["join.weight"])
+        choose_routes([self._join])
         self._embedding = embedding
         cut = Linear(output[vocabulary.index.to(target.device)])
         self._layer = Llama(head.config, LlamaWeights(embedding, (_layer_of(weights),), weights["norm.weight"], cut))

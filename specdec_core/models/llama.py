@@ -19,6 +19,7 @@ from specdec_core.cache import ContiguousKVCache
 from specdec_core.models.inputs import check_inputs
 from specdec_core.models.linear import Linear
 from specdec_core.models.protocol import ForwardOutput, KVCache
+from specdec_core.models.routes import choose_routes
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +98,16 @@ class Llama:
         # hash of the file the weights came from, where it was checked: what a trained head or draft is bound to
         self.weights_sha256: str | None = None
         self._cos, self._sin = self._rotation_table()
+        choose_routes(self.linears())
+
+    def linears(self) -> list[Linear]:
+        """Every matrix product of a pass, in its order."""
+        inner = (
+            part
+            for layer in self.weights.layers
+            for part in (layer.qkv, layer.attention_out, layer.gate_up, layer.down)
+        )
+        return [*inner, self.weights.head]
 
     def new_cache(self, capacity: int) -> ContiguousKVCache:
         """An empty cache for up to `capacity` rows, drafted rows included."""

@@ -63,7 +63,7 @@ def llama_from_tensors(
         embedding=embedding,
         layers=tuple(layer(index) for index in range(config.layers)),
         norm=get("model.norm.weight"),
-        head=Linear(embedding if tied else get("lm_head.weight")),
+        head=Linear(embedding, shared=True) if tied else Linear(get("lm_head.weight")),
     )
     return Llama(config, weights)
 

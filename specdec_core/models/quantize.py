@@ -48,8 +48,7 @@ def quantized(model: Llama, bits: int, group: int = 64, *, head: bool = False) -
 
     def rounded(linear: Linear, name: str) -> Linear:
         try:
-            # single rows read the plain weight, so a second, packed copy would only take memory
-            return Linear(round_to_nearest(linear.weight, bits, group), pack=False)
+            return Linear(round_to_nearest(linear.weight, bits, group))
         except ValueError as error:
             raise ValueError(f"{name}: {error}") from error
 

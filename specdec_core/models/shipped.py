@@ -139,8 +139,8 @@ def _check_target(name: str, wanted: str, target: Llama) -> None:
 def _parameters(model: Llama) -> int:
     """Weights of a model whose head is its embedding."""
     layers = sum(
-        part.numel()
+        part.shape[0] * part.shape[1]
         for layer in model.weights.layers
-        for part in (layer.qkv.weight, layer.attention_out.weight, layer.gate_up.weight, layer.down.weight)
+        for part in (layer.qkv, layer.attention_out, layer.gate_up, layer.down)
     )
     return model.weights.embedding.numel() + layers

@@ -331,18 +331,6 @@ def test_shallow_shares_weights_and_runs_just_these_layers(llama: Llama, hf_llam
             llama.shallow(wrong)
 
 
-def test_packed_products_equal_plain_ones() -> None:
-    from specdec_core.models.linear import Linear, can_pack
-
-    generator = torch.Generator().manual_seed(0)
-    weight = torch.randn(70, 50, generator=generator)
-    assert can_pack(weight) == torch.backends.mkldnn.is_available()
-    fast, plain = Linear(weight), Linear(weight, pack=False)
-    for rows in (1, 2, 3, 5, 16, 33):
-        x = torch.randn(rows, 50, generator=generator)
-        assert distance(fast(x), plain(x)) < 1e-4
-
-
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_half_precision_gives_float32_logits_near_the_truth(hf_llama: Any, llama: Llama, dtype: torch.dtype) -> None:
     half = llama_from_hf(hf_llama, dtype=dtype)

@@ -77,6 +77,23 @@ def machine(
 
 @costs.command()
 @explained
+def routes(
+    rounds: Annotated[int, typer.Option(help="Passes of every arm, arms taken in turn.")] = 15,
+    cached: Annotated[int, typer.Option(help="Tokens in the cache before a pass.")] = 128,
+    pair: PairName = None,
+    threads: Threads = None,
+    json: Json = None,
+    plain_text: PlainText = False,
+) -> None:
+    """Time one plain step by every route of the matrix products, beside the routes that were chosen by measuring."""
+    given = _options(locals())
+    from specdec_labs.cli.bench_routes import BenchRoutesOptions, run_bench_routes
+
+    raise typer.Exit(run_bench_routes(BenchRoutesOptions(**given), _console(plain_text)))
+
+
+@costs.command()
+@explained
 def speedup(
     pair: PairName = None,
     drafter: Drafters = None,

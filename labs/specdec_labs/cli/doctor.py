@@ -54,6 +54,7 @@ def run_doctor(console: Console) -> int:
         style = "" if finding.found else "bold magenta" if finding.required else "magenta"
         table.add_row(finding.part, finding.found or "missing", style=style)
     console.print(table)
+    _show_routes(console)
     missing = [finding for finding in findings if finding.found is None]
     for finding in missing:
         console.print(f"{finding.part}: {finding.remedy}", soft_wrap=True)
@@ -63,6 +64,24 @@ def run_doctor(console: Console) -> int:
         return 1
     console.print("The lab works here." + (" What is missing is optional." if missing else ""), style="bold")
     return 0
+
+
+def _show_routes(console: Console) -> None:
+    """The routes of the matrix products that were measured to be fastest here, with the threads torch has now."""
+    try:
+        from specdec_core.models.routes import describe_routes
+    except ImportError:
+        return
+    rows, remarks = describe_routes()
+    if rows:
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+        for column in ("matrix", "fastest route up to ROWS=ROUTE:FILL", "one row, us"):
+            table.add_column(column, overflow="fold")
+        for row in rows:
+            table.add_row(*row)
+        console.print(table)
+    for remark in remarks:
+        console.print(f"routes: {remark}", style="dim", soft_wrap=True)
 
 
 def machine() -> list[Finding]:
