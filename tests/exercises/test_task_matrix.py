@@ -4,7 +4,6 @@ from collections.abc import Mapping
 import doctest
 import inspect
 from pathlib import Path
-import re
 from typing import Any
 
 import pytest
@@ -19,7 +18,6 @@ from specdec_labs.grade.loading import load_module
 from specdec_labs.grade.task import Task
 from specdec_labs.grade.tasks import TASKS
 from specdec_labs.grade.zoo import WrongAnswer, wrong_answers
-from specdec_labs.museum.catalogue import MUSEUM
 
 SEEDS = (3, 4)
 ZOO = [(task, entry) for task in TASKS.values() for entry in wrong_answers(task)]
@@ -128,23 +126,6 @@ def test_functions_say_what_they_return(task: Task) -> None:
     for name, function in references(task).items():
         if task.ask(name).kind == "function":
             assert inspect.getdoc(function), f"{task.id}: {name} has no docstring"
-
-
-def test_pages_that_are_pointed_to_exist(root: Path) -> None:
-    named = {
-        page
-        for task in TASKS.values()
-        for entry in task.properties
-        for page in re.findall(r"docs/\w+\.md", entry.pointer)
-    }
-    assert named and [page for page in sorted(named) if not (root / page).is_file()] == []
-    pieces = {
-        piece
-        for task in TASKS.values()
-        for entry in task.properties
-        for piece in re.findall(r"specdec museum (\w+)", entry.pointer)
-    }
-    assert pieces and pieces <= set(MUSEUM)
 
 
 def test_names_are_asked_for_once() -> None:

@@ -191,7 +191,7 @@ TASK = Task(
             what="K accepted drafts give K + 1 tokens",
             why="the target's pass has the law of one token more; without the bonus a perfect draft gains "
             "nothing at K = 1",
-            pointer=f"{CHEN}; seeds 001: 4 drafts accepted are 5 tokens",
+            pointer=f"{CHEN}; docs/counting.md: 4 accepted drafts are 5 tokens",
             judge=judge_form,
         ),
         Property(
@@ -200,7 +200,7 @@ TASK = Task(
             what="the first token that comes out has the target's law",
             why="min(p, q) is kept and the residual adds what p lacks; anything else bends every text from its "
             "first token",
-            pointer="notebook 02, both cases of the proof",
+            pointer="notebook 02, section 3",
             judge=judge_first,
             applies=at_least(1),
         ),
@@ -210,7 +210,7 @@ TASK = Task(
             what="the next K + 1 tokens have the target's joint law",
             why="a wrong row, a draft judged behind a refusal or a bonus from the wrong law show only beyond the "
             "first token",
-            pointer="docs/rules.md; notebook 03",
+            pointer="docs/rules.md; notebook 03, section 2",
             judge=judge_text,
         ),
         Property(
@@ -218,7 +218,7 @@ TASK = Task(
             about=ABOUT,
             what="drafts are kept as often as min(1, p/q) allows",
             why="refusing every draft and asking the target is lossless too, and gains nothing",
-            pointer="notebook 02: alpha = sum of min(p, q)",
+            pointer="notebook 02, section 3: a draft is kept with the sum of min(p, q)",
             judge=judge_mean,
             applies=at_least(1),
         ),

@@ -116,7 +116,7 @@ SIBLINGS = Task(
             about=ABOUT,
             what="with several children too",
             why="each refusal changes what is still wanted; a second child judged by the old p comes out too often",
-            pointer="SpecInfer 2305.09781, section 4.3; notebook 06",
+            pointer="SpecInfer 2305.09781, section 4.3; notebook 06, section 2",
             judge=judge_lossless,
             applies=lambda case: case.count > 1,
         ),
@@ -125,7 +125,7 @@ SIBLINGS = Task(
             about=ABOUT,
             what="a child is accepted as often as recursive rejection accepts one",
             why="looking at the first child only is lossless too, and wastes the others",
-            pointer="acceptance grows with the children: notebook 06",
+            pointer="notebook 06, section 2: what a refusal leaves for the next child",
             judge=judge_kept(recursive),
         ),
         Property(

@@ -121,7 +121,7 @@ def about_mended(name: str, exhibit: Exhibit, *, damage: str, price: str, story:
             about=name,
             what="drafts are accepted as often as the right rule accepts them",
             why=price,
-            pointer="acceptance in closed form: notebook 02",
+            pointer="notebook 02, section 3: acceptance in closed form",
             judge=judge_kept(exhibit.right),
         ),
     )
