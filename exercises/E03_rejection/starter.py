@@ -78,7 +78,7 @@ def threshold_verify(p: Law, q: Law, token: int, coins: Any) -> tuple[bool, int]
 
 
 # The smallest (p, q) of Fractions for which the output of `threshold_verify` has not the law p: as few tokens as
-# possible, then denominators as small as possible.
+# possible, then the largest denominator as small as possible.
 THRESHOLD_INPUT = None
 
 
@@ -100,7 +100,8 @@ def softmax_q_round(p: Law, q: Law, coins: Any) -> tuple[bool, int]:
     return False, coins.draw(excess, node=0, purpose="recover")
 
 
-# The smallest (p, q) of Fractions for which the output of `softmax_q_round` has not the law p.
+# The smallest (p, q) of Fractions for which the output of `softmax_q_round` has not the law p: as few tokens as
+# possible, then the largest denominator as small as possible.
 SOFTMAX_INPUT = None
 
 

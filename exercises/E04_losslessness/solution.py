@@ -74,7 +74,8 @@ def cut_after_looking(p: Law, q: Law, least: Fraction, coins: Any) -> tuple[bool
     return False, coins.draw(excess, node=0, purpose="recover")
 
 
-# The smallest (p, q, least) of Fractions for which the output of `cut_after_looking` has not the law p.
+# The smallest (p, q, least) of Fractions for which the output of `cut_after_looking` has not the law p: as few tokens as
+# possible, then the largest denominator, that of `least` included, as small as possible.
 LENGTH_INPUT = (
     [Fraction(2, 3), Fraction(1, 3)],
     [Fraction(1, 2), Fraction(1, 2)],
@@ -121,7 +122,7 @@ def block_with_the_chains_residual(
 
 
 # The smallest (target laws, draft laws) of Fractions, K + 1 and K rows by place, for which the next K + 1 tokens do not
-# have the target's law: as few tokens as possible, then drafts, then denominators.
+# have the target's law: as few tokens as possible, then drafts, then the largest denominator as small as possible.
 BLOCK_INPUT = (
     [[Fraction(0), Fraction(1, 3), Fraction(2, 3)]] * 3,
     [[Fraction(0), Fraction(0), Fraction(1)], [Fraction(1, 2), Fraction(0), Fraction(1, 2)]],

@@ -51,7 +51,8 @@ def cut_after_looking(p: Law, q: Law, least: Fraction, coins: Any) -> tuple[bool
     return False, coins.draw(excess, node=0, purpose="recover")
 
 
-# The smallest (p, q, least) of Fractions for which the output of `cut_after_looking` has not the law p.
+# The smallest (p, q, least) of Fractions for which the output of `cut_after_looking` has not the law p: as few tokens as
+# possible, then the largest denominator, that of `least` included, as small as possible.
 LENGTH_INPUT = None
 
 
@@ -88,7 +89,7 @@ def block_with_the_chains_residual(
 
 
 # The smallest (target laws, draft laws) of Fractions, K + 1 and K rows by place, for which the next K + 1 tokens do not
-# have the target's law: as few tokens as possible, then drafts, then denominators.
+# have the target's law: as few tokens as possible, then drafts, then the largest denominator as small as possible.
 BLOCK_INPUT = None
 
 

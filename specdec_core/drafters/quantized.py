@@ -9,9 +9,9 @@ class QuantizedDrafter(ModelDrafter):
     """Drafts by the target's weights, rounded to `bits` (8, 4, 3, ...) in groups: nearly the same law, fewer bytes.
 
     The point here is acceptance. The rounded weights are multiplied as floats, so a draft step costs what a target
-    step costs and nothing gets faster; a kernel that reads packed integers (torchao on CUDA, llama.cpp) would read
-    `bits_per_weight` / 16 of what a bfloat16 target reads. Sampled drafts, as those of `ModelDrafter`; deterministic
-    at temperature 0 alone.
+    step costs and nothing gets faster; a kernel that reads packed integers (torch on a CPU, torchao on CUDA, llama.cpp)
+    would read `bits_per_weight` / 16 of what a bfloat16 target reads. Sampled drafts, as those of `ModelDrafter`;
+    deterministic at temperature 0 alone.
 
     Source: round-to-nearest, the baseline of Frantar et al. 2210.17323; as a draft: QSpec, 2410.11305.
     """

@@ -3,9 +3,11 @@
 from collections.abc import Iterator
 from fractions import Fraction
 from itertools import product
+import re
 
 import pytest
 
+from specdec_labs.exercises import find_exercise
 from specdec_labs.grade.access import Here
 from specdec_labs.grade.checking import reference
 from specdec_labs.grade.engine import run_task
@@ -174,3 +176,19 @@ def test_a_larger_input_is_told_what_counts_and_how_little_is_enough(
     result = run_task(TASKS[task_id], Here(found), ()).result("input_is_the_smallest")
     assert result.status == "failed" and told in result.detail
     assert not_told not in result.detail + result.what
+
+
+INPUTS = [(task, ask) for task in TASKS.values() for ask in task.asks if ask.name.endswith("_INPUT")]
+
+
+@pytest.mark.parametrize(("task", "ask"), INPUTS, ids=[ask.name for _, ask in INPUTS])
+def test_both_statements_say_what_smallest_means(task, ask) -> None:
+    """In the same words, since several numbers count and their order decides."""
+    exercise = find_exercise(task.set_id)
+    readme = exercise.folder / "README.md"
+    order = re.compile(r"as few tokens as possible,? then (?:as few|drafts|the largest denominator)[^.:)]* as possible")
+    section = readme.read_text(encoding="utf-8").split(f"## {task.id}:")[1].split("\n## ")[0]
+    comment = exercise.starter.read_text(encoding="utf-8").split(f"\n{ask.name} = None")[0].rsplit("\n\n", 1)[1]
+    found = [order.search(" ".join(re.sub(r"\n#? ?", " ", text).split())) for text in (section, comment)]
+    assert all(found), (section, comment)
+    assert found[0][0].replace(",", "") == found[1][0].replace(",", "")  # type: ignore[index]

@@ -1,4 +1,4 @@
-"""The bug museum: minimal variants of the real code, each with a mistake that real projects made.
+"""The bug museum: minimal variants of the real code, each with a mistake; most were made by real projects.
 
 `MUSEUM` holds the 21 pieces with their detectors. The engine-level variants below are for certificates of whole
 engines; three of them (recovery from the target, acceptance by the draft's noise, noise of the first round) stand

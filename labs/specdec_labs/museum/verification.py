@@ -103,7 +103,8 @@ LOSSY_THRESHOLD = Piece(
     title="lossy threshold called lossless",
     symptom="More drafts accepted at no visible price; the page still says lossless.",
     cause="The ratio is compared with u times a threshold below 1, so drafts pass that the target would refuse.",
-    met_in="acceptance thresholds of serving engines; users asking what is guaranteed: vllm-project/vllm #22987, #7627",
+    met_in="a documented option of serving engines, for instance SGLang's --speculative-accept-threshold-acc "
+    "(sgl-project/sglang #7702 says that it shifts the law); no report known to us that calls it lossless",
     fix="Threshold 1 is the exact rule. Anything below is labelled lossy, with its measured distance.",
     wrong=threshold_verify,
     right=sampling_right,
