@@ -74,8 +74,8 @@ def cut_after_looking(p: Law, q: Law, least: Fraction, coins: Any) -> tuple[bool
     return False, coins.draw(excess, node=0, purpose="recover")
 
 
-# The smallest (p, q, least) of Fractions for which the output of `cut_after_looking` has not the law p: as few tokens as
-# possible, then the largest denominator, that of `least` included, as small as possible.
+# The smallest (p, q, least) of Fractions for which the output of `cut_after_looking` has not the law p: as few tokens
+# as possible, then the largest denominator, that of `least` included, as small as possible.
 LENGTH_INPUT = (
     [Fraction(2, 3), Fraction(1, 3)],
     [Fraction(1, 2), Fraction(1, 2)],

@@ -25,8 +25,8 @@ def emits_the_whole_round(tokens: Sequence[int], stop: Sequence[int]) -> list[in
     return list(tokens)
 
 
-# The smallest (tokens, stop tokens) for which `emits_the_whole_round` writes on behind the end of the text: as few tokens
-# as possible, then as few stop tokens as possible.
+# The smallest (tokens, stop tokens) for which `emits_the_whole_round` writes on behind the end of the text: as few
+# tokens as possible, then as few stop tokens as possible.
 EOS_INPUT = ([1, 0], [1])
 
 

@@ -102,8 +102,8 @@ def judges_twins_again(p: Law, children: Sequence[int], coins: Any) -> tuple[int
     return None, coins.draw(rest, node=0, purpose="recover")
 
 
-# The smallest (p, children), p in Fractions, for which the output of `judges_twins_again` has not the law p: as few tokens
-# as possible, then the largest denominator as small as possible, then as few children as possible.
+# The smallest (p, children), p in Fractions, for which the output of `judges_twins_again` has not the law p: as few
+# tokens as possible, then the largest denominator as small as possible, then as few children as possible.
 DUPLICATE_INPUT = ([Fraction(1, 2), Fraction(1, 2)], [0, 0])
 
 
@@ -132,8 +132,8 @@ def judges_as_if_replaced(p: Law, q: Law, children: Sequence[int], coins: Any) -
     return None, coins.draw(left, node=0, purpose="recover")
 
 
-# The smallest (p, q) of Fractions for which the output has not the law p, with two children drawn without replacement: as
-# few tokens as possible, then the largest denominator as small as possible.
+# The smallest (p, q) of Fractions for which the output has not the law p, with two children drawn without replacement:
+# as few tokens as possible, then the largest denominator as small as possible.
 REPLACEMENT_INPUT = (
     [Fraction(0), Fraction(1, 3), Fraction(2, 3)],
     [Fraction(1, 2), Fraction(0), Fraction(1, 2)],

@@ -84,8 +84,8 @@ RETROSPECTIVE = Piece(
     title="choosing length after seeing the draft",
     symptom="Acceptance rises, since doubtful drafts are never judged, and likely tokens come too often.",
     cause="Whether x_k is verified depends on x_k itself; the tokens that would have been refused get a second draw.",
-    met_in="described in DSpark 2607.05147, appendix A; no report known to us. A relative: ikawrakow/ik_llama.cpp #1820 "
-    "drops a drafted token of low probability, harmless where the draft is its own argmax",
+    met_in="described in DSpark 2607.05147, appendix A; no report known to us. A relative: "
+    "ikawrakow/ik_llama.cpp #1820 drops a drafted token of low probability, harmless where the draft is its own argmax",
     fix="Decide on slot k before its token is drawn, from the laws and from x_1 .. x_k-1.",
     wrong=retrospective,
     right=non_anticipating,
