@@ -37,9 +37,25 @@ if __version__ != MADE_FOR:
     print(f"This page was made for version {MADE_FOR}: run 'git pull' and 'make setup', then reopen it.")
 
 # %% [markdown]
-# ## 1. See it: one draft, one coin
+# ## 1. Predict it
 #
-# Two laws over three tokens. The target says $p$, the draft says $q$. The draft has proposed a token; a uniform $u$
+# Two laws over three tokens. The target says $p = (0.6, 0.3, 0.1)$, the draft says $q = (0.2, 0.2, 0.6)$ and proposes a
+# token. How often can it be kept, if what comes out must have the law $p$? Commit yourself before you run on.
+
+# %%
+from specdec_labs.widgets.predict import PredictionCard
+
+kept_card = PredictionCard(
+    "p = (0.6, 0.3, 0.1), q = (0.2, 0.2, 0.6): which share of the drafts is kept?",
+    ["below 0.25", "0.25 to 0.45", "0.45 to 0.55", "0.55 and more"],
+    [0.25, 0.45, 0.55],
+)
+kept_card
+
+# %% [markdown]
+# ## 2. See it: one draft, one coin
+#
+# The same two laws. The target says $p$, the draft says $q$. The draft has proposed a token; a uniform $u$
 # decides whether it stays; if not, $v$ picks another one from the *residual*. Drag $u$, click on another token, change
 # the fractions. *Kept* is the overlap $\min(p, q)$; watch the last two columns: the law of what comes out is $p$,
 # whatever you do to $q$.
@@ -53,22 +69,6 @@ coin_editor(["6/10", "3/10", "1/10"], ["2/10", "2/10", "6/10"], names=["cat", "d
 # Nothing in this widget is drawn for show: the decision is the engine's own rule with your two numbers for coins, and
 # the law is the rule's, summed over every way its coins can fall, in fractions.
 #
-# ## 2. Predict it
-#
-# With the laws above, $p = (0.6, 0.3, 0.1)$ and $q = (0.2, 0.2, 0.6)$: how often is a draft kept? Commit yourself
-# before you run on.
-
-# %%
-from specdec_labs.widgets.predict import PredictionCard
-
-kept_card = PredictionCard(
-    "p = (0.6, 0.3, 0.1), q = (0.2, 0.2, 0.6): which share of the drafts is kept?",
-    ["below 0.25", "0.25 to 0.45", "0.45 to 0.55", "0.55 and more"],
-    [0.25, 0.45, 0.55],
-)
-kept_card
-
-# %% [markdown]
 # Now count. The rounds below are played by the rule of the engine, with its random numbers.
 
 # %%
@@ -124,8 +124,8 @@ for token, name in enumerate(["cat", "dog", "bee"]):
 # $P(x) = \min(p, q) + \beta\, r(x) = \min(p, q) + \max(p - q, 0)$.
 #
 # * If $p(x) \ge q(x)$, this is $q(x) + (p(x) - q(x)) = p(x)$.
-# * If $p(x) < q(x)$, this is $p(x) + 0 = p(x)$. A token that the draft overrates is never redrawn; it has had its
-#   share.
+# * If $p(x) < q(x)$, this is $p(x) + 0 = p(x)$. If the draft proposes $x$ more often than the target wants, $x$ never
+#   needs to come from the residual.
 #
 # $q$ has dropped out. A bad draft costs time, never correctness.
 #
@@ -170,11 +170,12 @@ check("E03.chain", globals())
 # %% [markdown]
 # ## 5. Break it
 #
-# Two pieces of the bug museum. Both have been shipped by real projects, and both write text that reads well. Your task:
-# the smallest *input* that tells the broken code from the right one, then the mended code.
+# Two pieces of the bug museum. Both look reasonable, and both write text that reads well. Your task: the smallest
+# *input* that tells the broken code from the right one, then the mended code.
 #
-# The first sells a *threshold* as lossless: the ratio is compared with $u$ times a number below 1, "to accept more".
-# Try it in the editor first, and look for laws where it does no harm at all.
+# The first compares the ratio with $u$ times a *threshold* below 1, "to accept more", and calls itself lossless all the
+# same. Serving engines have such a switch, as an option with a price (`docs/museum.md`, `lossy_threshold`). Try it in
+# the editor first, and look for laws where it does no harm at all.
 
 # %%
 coin_editor([1, 1, 1], [1, 1, 4], names=["cat", "dog", "bee"], bug="lossy_threshold", drafted=2, u=0.6, rounds=300)
@@ -186,7 +187,8 @@ check("E03.threshold", globals())
 
 # %% [markdown]
 # The second proposes the draft's most probable token without drawing, and then tells the rule that $q$ is the draft's
-# softmax. But a token that is proposed for sure has $q = 1$.
+# softmax. But a token that is proposed for sure has $q = 1$. Several projects had this one (`docs/museum.md`,
+# `softmax_q`, with the reports).
 
 # %% task="E03.softmax_q"
 
@@ -241,11 +243,12 @@ spread = sqrt(sum(overlap * (1 - overlap) for overlap in overlaps)) / len(overla
 print(f"drafted {metrics.drafted}, tested {metrics.tested}, accepted {metrics.accepted}")
 print(f"accepted / tested, measured      {metrics.alpha:.4f}")
 print(f"mean overlap, predicted          {predicted:.4f} +- {spread:.4f} (one standard error)")
+print(f"apart by                         {abs(metrics.alpha - predicted) / spread:.1f} standard errors")
 print(f"accepted / drafted               {metrics.acceptance_rate:.4f} counts what was never judged")
 
 # %% [markdown]
-# The two agree within a few standard errors, although the overlap changes from place to place. Look at one of the texts
-# in the theatre: the residual bars after a refusal hold only tokens with $p > q$.
+# A right rule is within two standard errors in 19 of 20 runs, although the overlap changes from place to place. Look at
+# one of the texts in the theatre: the residual bars after a refusal hold only tokens with $p > q$.
 
 # %%
 from specdec_labs.widgets.texts import name_tokens
@@ -258,13 +261,14 @@ theatre(name_tokens(traces[0], pair.tokenizer))
 #
 # * *Redrawing from $p$ after a refusal.* The refused token had its chance; giving it another from $p$ counts it twice.
 #   In the editor: "redraw from p".
-# * *Speculation is not a trade of quality for speed.* Quantising or pruning change the law. This does not; whoever says
-#   "slightly different outputs" has a bug or a threshold.
+# * *Speculation is not a trade of quality for speed.* Quantising or pruning change the law. This does not. "Slightly
+#   different outputs" come from a bug, from a threshold, or from floating point: greedy texts can part at a near-tie,
+#   since passes of different size round differently (`docs/numerics.md`). Only the last is harmless.
 # * *A clamp on $q$.* `clamp(q, min=1e-7)` changes the ratio for rare tokens. Nothing needs guarding: where $q(x) = 0$,
 #   $x$ is never drafted.
 # * *$u \le p/q$.* See section 3.
-# * *Tying a batch together.* One refusal in one row must not refuse the other rows: published code does it with
-#   `.all()`.
+# * *Tying a batch together.* One refusal in one row must not refuse the other rows. Published code has done it
+#   (`docs/museum.md`, `tied_positions`).
 # * *A draft law of another temperature.* Any $q$ is fine, but the $q$ that judges must be the one that was drawn from.
 #
 # ## Sources

@@ -96,7 +96,8 @@ except ValueError as error:
 
 # %% [markdown]
 # Translating between two vocabularies by text and back (detokenise, tokenise) costs time in every round and changes the
-# draft's law: the $q$ that judges is no longer the $q$ that drew.
+# draft's law: the $q$ that judges is no longer the $q$ that drew, unless the rule is made for it. Rules that stay lossless
+# across vocabularies exist (N. Timor et al., arXiv 2502.05202); the lab has none of them.
 #
 # ## 4. Derive it: which acceptance rate
 #
@@ -107,8 +108,8 @@ except ValueError as error:
 #
 # If every judged draft is kept independently with probability $\alpha$, each judgement is one coin, and $\hat\alpha$ is
 # the share of heads. Accepted / *drafted* divides by coins that were never tossed: with $\alpha = 0.5$ and $K = 8$ it
-# reports about 0.12. Only drafts that were *emitted* count as accepted: a stop token inside the block ends the text,
-# and what follows it is gone.
+# reports about 0.12. If a stop token is accepted in mid-block, drafts after it are discarded and must not count as
+# accepted.
 
 # %% task="E06.alpha"
 
@@ -202,7 +203,9 @@ for name in drafters:
 # %% [markdown]
 # **Domain collapse.** A draft that has read one kind of text guesses badly on another. The lab trained two drafts of
 # the same size for its tiny target: one on prose and code, one on prose alone. The table is read from a committed file,
-# stamped with the machine and the date.
+# stamped with its command, machine and date. A round of $\gamma$ drafts pays while its tokens exceed $\gamma c + 1$
+# (notebook 04, section 2), so the last column is the largest cost of a draft step, in steps of the target, at which each
+# would still gain.
 
 # %%
 import json
@@ -216,19 +219,22 @@ if path is None or not path.is_file():
 else:
     result = json.loads(path.read_text(encoding="utf-8"))
     stamp = result["hardware"]
-    print(f"measured on {stamp['processor']}, threads: {stamp['threads']}, {stamp['date']}")
-    print("draft read  asked for  T  alpha                   speed-up")
+    print(f"{result['command']}, measured on {stamp['processor']}, threads: {stamp['threads']}, {stamp['date']}")
+    print("draft read  asked for  T  alpha (95 % over prompts)  tokens/round  pays while c is below")
     for row in result["rows"]:
+        pays_below = (row["tokens_per_round"] - 1) / result["gamma"]
         print(
             f"{row['draft']:10}  {row['domain']:9}  {row['T']:g}  {row['alpha']:.3f} ({row['low']:.3f} to "
-            f"{row['high']:.3f})  {row['speedup']:.2f}"
+            f"{row['high']:.3f}) {row['tokens_per_round']:14.2f} {pays_below:21.2f}"
         )
+    print(result.get("note", ""))
 
 # %% [markdown]
 # ## 7. Break it: the end of a text
 #
 # A stop token can come up *inside* the accepted drafts. What follows it was accepted too, but must not be said; and
-# without the stop token itself the text does not end. One project kept the drafts behind it; another dropped the round.
+# without the stop token itself the text does not end. Reports from real projects are named in `docs/museum.md`,
+# `eos_inside_the_prefix`.
 
 # %% task="E06.eos"
 
@@ -242,7 +248,9 @@ check("E06.eos", globals())
 # * *Special tokens.* Equal vocabularies with another end-of-text id: the draft ends texts that the target goes on with.
 # * *The draft's cache after full acceptance.* The last accepted draft was never fed to the draft model; forgetting it
 #   leaves a hole, and everything after is drafted from a wrong text. Lossless still, and slow.
-# * *A 4-bit copy of the target as draft.* Accepted often; but it reads a quarter of the bytes, so $c$ is near 0.25.
+# * *A 4-bit copy of the target as draft.* Accepted often, but $c$ is not small. Where reading weights is all there is, $c$
+#   is the share of the bytes: a quarter of a 16-bit target, an eighth of one in float32, as this lab's are. And that
+#   only with a kernel that reads packed integers; this lab's `QuantizedDrafter` has none, so its $c$ is 1.
 # * *Formats.* A chat model outside its chat format is another, worse-behaved model. Both sides see the same ids here.
 #
 # ## Sources
@@ -251,6 +259,8 @@ check("E06.eos", globals())
 # * H. Xia et al., *Unlocking Efficiency in Large Language Model Inference*, arXiv 2401.07851 (Spec-Bench, the prompt
 #   format)
 # * L. B. Allal et al., *SmolLM2*, arXiv 2502.02737
+# * N. Timor et al., *Accelerating LLM Inference with Lossless Speculative Decoding Algorithms for Heterogeneous
+#   Vocabularies*, arXiv 2502.05202
 # * `docs/training.md`: what the lab's own drafters were trained on, and what was measured
 #
 # ## What next

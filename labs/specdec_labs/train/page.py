@@ -89,10 +89,15 @@ def result(name: str) -> Callable[[], str]:
 
 
 def mismatch() -> str:
-    """The draft that has read prose only beside the one that has read both."""
+    """The draft that has read prose only beside the one that has read both, and the c below which each pays.
+
+    A round of gamma drafts and a verify pass of one step pays while tokens per round exceed gamma c + 1.
+    """
     found = json.loads((RESULTS / "training-mismatch.json").read_text(encoding="utf-8"))
     heads = list(found["rows"][0])
-    return markdown(heads, ([row[head] for head in heads] for row in found["rows"]))
+    pays_below = [(row["tokens_per_round"] - 1) / found["gamma"] for row in found["rows"]]
+    rows = ([*(row[head] for head in heads), below] for row, below in zip(found["rows"], pays_below, strict=True))
+    return markdown([*heads, "pays below c"], rows)
 
 
 def _thinned(entries: list[dict[str, Any]], most: int = 10) -> list[dict[str, Any]]:
