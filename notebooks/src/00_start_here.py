@@ -20,8 +20,8 @@
 #
 # **The idea.** A language model writes one token a pass, and a pass over a few tokens costs little more than a pass
 # over one. So something cheap, the *draft*, guesses a few tokens ahead. The model we care about, the *target*, looks at
-# all of them in one pass and keeps as many as its own law allows. The law of the text does not change; the number of
-# passes does.
+# all of them in one pass and decides how many it keeps. The output distribution is unchanged; only the number of passes
+# drops. This lab calls a probability distribution a *law*, for short.
 
 # %%
 MADE_FOR = "0.1.0"
@@ -44,7 +44,8 @@ if __version__ != MADE_FOR:
 # ## 1. A model and your prompt
 #
 # SmolLM2 is a real chat model with 135 million weights, small enough for a laptop. Its draft here is the model itself
-# with six of its thirty layers left out: cheap to get and rather bad, which makes for an instructive theatre.
+# with six of its thirty layers left out. It needs no training, but it is nearly as slow as the target and often wrong,
+# so you will see many rejections.
 
 # %%
 from specdec_core.models import find_smollm2, load_pair
@@ -201,8 +202,9 @@ print(pair.tokenizer.decode(texts["plain"]))
 #
 # With temperature the text is random, so comparing two texts says nothing. Two answers, of different kind:
 #
-# **A proof, for the rule.** On a vocabulary small enough to list, the law of the output is computed exactly, in
-# fractions, by walking every branch of the very function the engine calls. Equal means `==`.
+# **A proof, for the rule.** On a vocabulary small enough to list, the law of the output is computed exactly. We run the
+# engine's own function once for each possible outcome of its random choices, add up exact fractions, and compare with
+# `==`.
 
 # %%
 from fractions import Fraction
@@ -252,12 +254,13 @@ certificate = certify(
 print(certificate.sentence)
 print(f"n = {certificate.n} texts, power {certificate.power:.3f} against a distance of {certificate.bias}")
 print(f"what the rounds did, and how often: {certificate.coverage}")
+print(f"passes of the target: {target.misses}")
 
 # %% [markdown]
 # Read it so: if the engine's law were off by the stated distance (total variation, the *bias*), the test would almost
-# surely have said so with this many samples. What no round did was not tested, so the last line counts what they did. A
-# smaller bias needs more samples: `specdec certify` takes its time and looks closer. The model's rows are remembered
-# here, so that thousands of short texts cost a few dozen passes.
+# surely have said so with this many samples. A case that never occurred was not tested; the counts show how often each
+# case did. A smaller bias needs more samples: `specdec certify` takes its time and looks closer. The model's rows are
+# remembered here, so that many short texts cost few passes: the last line counts them.
 #
 # ## 5. Build it: what replaces a refused draft
 #

@@ -91,8 +91,8 @@ coin_editor(p, q, names=names, bug="recovery_from_target", drafted=2, u=0.3)
 #
 # **A right law for one token is not enough.** A mistake can show in the second token only. It can even leave *every*
 # single token right, and show only in how tokens come together. So compare whole texts: all sequences of a few tokens,
-# over as many rounds as they take. `output_law` does that, with the engine's own bookkeeping: a round drafts at most one
-# token fewer than are still wanted. First a rule whose first token is right:
+# over as many rounds as they take. `output_law` does that, with the engine's own bookkeeping: a round drafts at most
+# one token fewer than are still wanted. First a rule whose first token is right:
 
 # %%
 from specdec_core.laws import output_law, sampled_draft, target_law
@@ -152,11 +152,7 @@ class OneNumber:
 
     def draw(self, weights, *, node, purpose):
         """The token whose stretch of [0, 1) holds the number."""
-        reached = Fraction(0)
-        for token, weight in enumerate(weights):
-            reached += weight
-            if self.tenth < 10 * reached:
-                return token
+        return next(token for token in range(len(weights)) if self.tenth < 10 * sum(weights[: token + 1]))
 
 
 def a_pair(coins):
@@ -165,10 +161,15 @@ def a_pair(coins):
     return token, verify_chain([token], [p], [p, p], coins).next_token
 
 
+def copied_pair(coins):
+    """The same round, with one number for all its draws."""
+    return a_pair(OneNumber(coins))
+
+
 wanted_pairs = {(a, b): p[a] * p[b] for a in range(3) for b in range(3)}
-for name, keyed in (("keys with a purpose", lambda coins: coins), ("without", OneNumber)):
+for name, play in (("keys with a purpose", a_pair), ("without", copied_pair)):
     pairs = defaultdict(Fraction)
-    for weight, texts in branches(lambda coins: a_pair(keyed(coins))):
+    for weight, texts in branches(play):
         pairs[texts] += weight
     print(f"{name}: P(second = first) = {sum(pairs[token, token] for token in range(3))}")
     for place in range(2):

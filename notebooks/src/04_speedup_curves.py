@@ -280,14 +280,14 @@ print("all figures of the documents:", summary(audit_rows()))
 
 # %% [markdown]
 # Three findings to check by hand. Two rows, the draft model and Medusa, print *more* tokens a round than their own
-# $\alpha$ and $\gamma$ allow. (The plain row is right by definition, and the tree's count stays below what a chain of 16
-# would give: a bound that is kept.) 23.8 tokens a second is what *one* device could read, on which the model does not fit.
-# The printed speed-ups are throughputs without a source.
+# $\alpha$ and $\gamma$ allow. (The plain row is right by definition, and the tree's count stays below what a chain of
+# 16 would give: a bound that is kept.) 23.8 tokens a second is what *one* device could read, on which the model does
+# not fit. The printed speed-ups are throughputs without a source.
 #
 # ## Pitfalls
 #
-# * *A draft that is too large.* At $c = 0.2$ and $\alpha = 0.6$ the best window is 2 and the speed-up 1.40, against 1.92 at
-#   $c = 0.05$ (table in section 3). With 8 drafts a round nothing is left of it.
+# * *A draft that is too large.* At $c = 0.2$ and $\alpha = 0.6$ the best window is 2 and the speed-up 1.40, against
+#   1.92 at $c = 0.05$ (table in section 3). With 8 drafts a round nothing is left of it.
 # * *A window that is too long for its $\alpha$.* The far drafts are hardly ever reached, and each costs $c$.
 # * *Speed-up without its baseline.* Same prompts, same process, interleaved, warmed up, with the spread; else it is a
 #   quoted figure.

@@ -96,8 +96,8 @@ except ValueError as error:
 
 # %% [markdown]
 # Translating between two vocabularies by text and back (detokenise, tokenise) costs time in every round and changes the
-# draft's law: the $q$ that judges is no longer the $q$ that drew, unless the rule is made for it. Rules that stay lossless
-# across vocabularies exist (N. Timor et al., arXiv 2502.05202); the lab has none of them.
+# draft's law: the $q$ that judges is no longer the $q$ that drew, unless the rule is made for it. Rules that stay
+# lossless across vocabularies exist (N. Timor et al., arXiv 2502.05202); the lab has none of them.
 #
 # ## 4. Derive it: which acceptance rate
 #
@@ -204,8 +204,8 @@ for name in drafters:
 # **Domain collapse.** A draft that has read one kind of text guesses badly on another. The lab trained two drafts of
 # the same size for its tiny target: one on prose and code, one on prose alone. The table is read from a committed file,
 # stamped with its command, machine and date. A round of $\gamma$ drafts pays while its tokens exceed $\gamma c + 1$
-# (notebook 04, section 2), so the last column is the largest cost of a draft step, in steps of the target, at which each
-# would still gain.
+# (notebook 04, section 2), so the last column is the largest cost of a draft step, in steps of the target, at which
+# each would still gain.
 
 # %%
 import json
@@ -248,9 +248,9 @@ check("E06.eos", globals())
 # * *Special tokens.* Equal vocabularies with another end-of-text id: the draft ends texts that the target goes on with.
 # * *The draft's cache after full acceptance.* The last accepted draft was never fed to the draft model; forgetting it
 #   leaves a hole, and everything after is drafted from a wrong text. Lossless still, and slow.
-# * *A 4-bit copy of the target as draft.* Accepted often, but $c$ is not small. Where reading weights is all there is, $c$
-#   is the share of the bytes: a quarter of a 16-bit target, an eighth of one in float32, as this lab's are. And that
-#   only with a kernel that reads packed integers; this lab's `QuantizedDrafter` has none, so its $c$ is 1.
+# * *A 4-bit copy of the target as draft.* Accepted often, but $c$ is not small. Where reading weights is all there is,
+#   $c$ is the share of the bytes: a quarter of a 16-bit target, an eighth of one in float32, as this lab's are. And
+#   that only with a kernel that reads packed integers; this lab's `QuantizedDrafter` has none, so its $c$ is 1.
 # * *Formats.* A chat model outside its chat format is another, worse-behaved model. Both sides see the same ids here.
 #
 # ## Sources

@@ -40,8 +40,10 @@ if __version__ != MADE_FOR:
 # ## 1. See it: a tree, its mask, its cache rows
 #
 # A chain stops at its first wrong guess. A tree has other guesses at the same place. All of them are verified in
-# **one** pass: every node is a row, and a mask lets it see its own ancestors only. Here is a real run, round by round:
-# choose a round, then click on a node, or use the arrow keys.
+# **one** pass: every node is a row, and a mask lets it see its own ancestors only. The tree grows from the *pending*
+# token: the last token of the text so far, which was emitted and has not been fed to the target yet. It is fed with the
+# nodes, as the first row. Here is a real run, round by round: choose a round, then click on a node, or use the arrow
+# keys.
 
 # %%
 from specdec_core.drafters.tree import TreeDrafter
@@ -68,8 +70,9 @@ tree_view(trace)
 
 # %% [markdown]
 # Three views of the same thing. In the *mask*, the chosen row is dark where it may look: the whole cache, the pending
-# token, its ancestors, itself. In the *cache rows*, accepted nodes that do not lie right behind the committed text move
-# there; all others are freed without moving a byte. And the same run in the theatre, decision by decision:
+# token, its ancestors, itself. In the *cache rows*, only the accepted path stays after a round: its rows are copied
+# behind the committed text unless they are there already, and the rest is dropped by shortening the cache. And the same
+# run in the theatre, decision by decision:
 
 # %%
 from specdec_labs.widgets.theatre import theatre
@@ -103,8 +106,10 @@ theatre(trace)
 #
 # * Children drawn *independently*: the second was drawn from $q$ as well.
 # * Children drawn *without replacement*: the second was drawn from $q$ without the first token, so that is its law.
-# * Children that are just the draft's favourites, *not drawn*: $q$ is 1 on the child. It is kept with $p(x)$, and a
-#   refusal removes $x$ from $p$. A level is passed with $p(\text{children})$.
+# * Children that are the draft's favourites, *chosen, not drawn*: each is a proposal with $q = 1$. Accept $x$ with
+#   probability $p(x)$; on rejection remove $x$ from $p$ and renormalise. With $p = (1/2, 1/3, 1/6)$ and the children 0
+#   and 1: child 0 is accepted with $1/2$; else $p$ becomes $(0, 2/3, 1/3)$ and child 1 is accepted with $2/3$. In all
+#   $1/2 + 1/2 \cdot 2/3 = 5/6$, which is $p(0) + p(1)$: the level is passed with the mass of its children.
 #
 # Each step keeps the law, so the whole level does, whatever $q$ is.
 #
@@ -166,18 +171,29 @@ def fed_after_prefix(tokens, positions=None, mask=None):
     return pair.target.forward(torch.tensor(tokens), positions, mask, cache=cache).logits
 
 
+def worst_difference(positions, mask):
+    """The largest difference of a logit between one pass over the tree and one pass for each path."""
+    together = fed_after_prefix([prompt[-1], *tree.tokens], positions, mask)
+    worst = 0.0
+    for node, path in enumerate(tree.paths()):
+        alone = fed_after_prefix([prompt[-1], *(tree.tokens[n] for n in path)])
+        worst = max(worst, float((alone[-1] - together[node + 1]).abs().max()))
+    return worst
+
+
 positions = torch.as_tensor(tree_positions(parents, held))
 mask = torch.as_tensor(tree_mask(parents, held), dtype=torch.bool)
-together = fed_after_prefix([prompt[-1], *tree.tokens], positions, mask)
-worst = 0.0
-for node, path in enumerate(tree.paths()):
-    alone = fed_after_prefix([prompt[-1], *(tree.tokens[n] for n in path)])
-    worst = max(worst, float((alone[-1] - together[node + 1]).abs().max()))
-print(f"{len(tree)} nodes in one pass against {len(tree)} passes: logits differ by at most {worst:.1e}")
+slipped = mask.clone()
+slipped[2, held + 1] = True  # row 2 is node 1, column held + 1 is node 0, its sibling
+by_list = torch.arange(held, held + len(tree) + 1)
+print(f"{len(tree)} nodes in one pass against {len(tree)} passes: logits differ by at most")
+print(f"  {worst_difference(positions, mask):.1e}  as it is")
+print(f"  {worst_difference(positions, slipped):.1e}  with one wrong entry in the mask: node 1 sees its sibling")
+print(f"  {worst_difference(by_list, mask):.1e}  with positions by place in the list")
 
 # %% [markdown]
-# At most last digits: passes of different size may round differently. With one wrong mask entry the difference is in
-# whole units; try it, let a node see its sibling. Now the siblings.
+# As it is, at most last digits: passes of different size may round differently. One wrong entry, or positions by the
+# list, changes logits thousands of times as much, and no text shows it. Now the siblings.
 
 # %% task="E07.siblings"
 
@@ -298,8 +314,8 @@ budgets
 # * *A tree is not free.* Its pass has as many rows as nodes. On a device past its ridge, or a CPU with a ridge of a few
 #   tokens, a long chain or no draft at all wins.
 # * *"Tree with 8 candidates accepts 3.5 tokens."* For which chances? The formula tells whether the claim is possible.
-# * *A mask with the tree's own order of positions.* Positions go by depth. One slip and every logit is a little wrong,
-#   which no text shows: compare with separate passes, as above.
+# * *A mask with the tree's own order of positions.* Positions go by depth. One slip makes logits wrong (section 4),
+#   which no text shows: compare with separate passes, as there.
 # * *Duplicate siblings merged into one.* Then the number of draws is no longer what the rule assumes.
 # * *An additive mask with a row of $-\infty$.* A padded row without any visible column gives NaN; a boolean mask and a
 #   guard give zeros.

@@ -168,10 +168,11 @@ figure
 # **The decision.** With $\log Z$ of both rows, $\log p(x) - \log q(x)$ of the drafted token is a handful of operations:
 # one small program a request walks along its drafts.
 #
-# **Level two: a race.** To draw from weights $w_x$ give each an exponential $E_x$ and take the smallest $E_x / w_x$: it
-# is $x$ with probability $w_x / \sum w$, since the minimum of exponentials of rates $w$ is the one of rate $w_x$ with
-# that probability. The *sum* of the weights is never needed, so a residual $\max(p - q, 0)$ can be drawn from without
-# being normalised or stored: each program finds the best of its block, and the best of those wins.
+# **Level two: a race.** To draw from weights $w_x$ give each an exponential $E_x$ of rate 1. $E_x / w_x$ is exponential
+# with rate $w_x$, and the first of several exponential clocks to ring is clock $x$ with probability $w_x / \sum w$. The
+# smallest $E_x / w_x$ is the largest *score* $w_x / E_x$, and that is what the kernels look for. The *sum* of the
+# weights is never needed, so a residual $\max(p - q, 0)$ can be drawn from without being normalised or stored: each
+# program finds the best score of its block, and the best of those wins.
 #
 # **Masked lanes.** A block is a power of two, the vocabulary is not. A lane behind its end must lose every race: a
 # score below every real one. A 0 in its place is *not* neutral wherever all real scores are negative or zero.
@@ -197,13 +198,15 @@ logits = batch.target_logits.numel()
 predicted = (2 * (K + 1) + 2) * SHOWN  # every row once, and one row a request again
 reads_card.reveal(target_reads / logits)
 print(f"{target_reads} reads of {logits} target logits; predicted {predicted}")
-print(f"a softmax of every row reads each one at least twice and writes {logits} more numbers")
+print(f"a softmax of every row first reads each one too (twice where a row does not fit on the chip), writes {logits}")
+print("probabilities, and the rule reads those again")
 
 # %% [markdown]
 # ## 4. Build it
 #
-# The middle of the race: the excess $\max(p - q, 0)$ of a block. Small enough for one screen, and it has everything a
-# kernel needs: a program id, a block of offsets, a mask, loads, a store.
+# The excess $\max(p - q, 0)$ of whole rows. Unlike the lab's race (section 2), this kernel divides it by its sum and
+# stores it: then every entry can be checked. Small enough for one screen, and it has everything a kernel needs: a
+# program id, a block of offsets, a mask, loads, a reduction, a store.
 
 # %% task="E08.excess"
 
@@ -211,6 +214,21 @@ print(f"a softmax of every row reads each one at least twice and writes {logits}
 from specdec_labs.grade import check, hint, take
 
 check("E08.excess", globals())
+
+# %% [markdown]
+# Your kernel on the real rows of section 1, beside the readable function. It reads each input once and writes each
+# output once; a row of 40 tokens takes a block of 64, so 24 lanes are masked.
+
+# %%
+from specdec_core.residual import residual
+
+excess_kernel = take("excess_kernel", globals(), use=use)
+q_rows = batch.draft_logits.softmax(-1)
+p_rows = torch.cat([rows[:K] for rows in targets]).to(device).softmax(-1)  # without the bonus row of each request
+laws = torch.full_like(p_rows, -1.0)
+excess_kernel[(len(p_rows),)](p_rows, q_rows, laws, SHOWN, BLOCK=64)
+wanted = torch.stack([residual(p, q) for p, q in zip(p_rows, q_rows)])
+print(f"{len(p_rows)} rows of {SHOWN} tokens, largest difference {float((laws - wanted).abs().max()):.1e}")
 
 # %% [markdown]
 # ## 5. Break it: the padded lane that wins
@@ -239,8 +257,9 @@ place = block_argmax(VALUES)
 print(f"place {place} of {len(VALUES)} values:", "a lane that does not exist" if place >= len(VALUES) else "right")
 
 # %% [markdown]
-# Scores of a race are never negative, but log-probabilities always are: the same fill is right in one kernel and wrong
-# in the next. The lab's kernels fill with what can never win, and a test gives each of them a vocabulary of one.
+# Scores $w / E$ of a race are never negative, but log-probabilities are never positive: the same fill is harmless in
+# one kernel and wrong in the next. The lab's kernels fill with what can never win, and a test gives each of them a
+# vocabulary of one.
 #
 # ## 6. Measure it: the same decisions as the readable rule
 #
@@ -291,7 +310,7 @@ print(f"kernels {middle - start:.2f} s ({how}), scalar rule {end - middle:.2f} s
 #
 # * *The interpreter is not the compiler.* It checks values and masks. It does not see races, bank conflicts or
 #   registers.
-# * *A reduction in bfloat16.* In the interpreter it returned 0 or garbage in two versions: convert to float32 first.
+# * *A sum in bfloat16.* In the interpreter of Triton 3.7.1 it returns garbage: convert to float32 first.
 # * *int32 offsets.* rows x vocabulary passes $2^{31}$ sooner than one thinks: 16,384 rows of 131,072 logits.
 # * *Another random generator than the rule's.* Then only the law can be compared, and a small bias hides (notebook 03).
 # * *A host sync in the loop.* `.item()` on a verdict waits for the GPU and costs more than the kernel.
