@@ -1,6 +1,8 @@
 """Committed notebooks hold no outputs, no widget state, and what JupyterLab needs to open them without a dialog."""
 
+from importlib import import_module
 from pathlib import Path
+import re
 
 import nbformat
 import pytest
@@ -26,3 +28,72 @@ def test_every_source_is_built(root: Path) -> None:
     built = {path.stem for path in NOTEBOOKS}
     assert "00_start_here" in built
     assert {path.stem for path in (root / "notebooks" / "src").glob("*.py")} == built
+
+
+ENTRY = re.compile(r"(?:(?P<page>\d\d) (?P<part>section \d|pitfalls)|(?P<file>docs/\S+)) \((?P<mark>`\w+`|\".+\")\)")
+TO_COME = re.compile(r"\(\d\d\)(, \(\d\d\))*")
+
+
+def part_of(page: str, part: str, root: Path) -> str:
+    """The source of one part of a notebook, its line breaks as spaces; nothing where there is no such part."""
+    (source,) = (root / "notebooks" / "src").glob(f"{page}_*.py")
+    heading = "Pitfalls" if part == "pitfalls" else f"{part.removeprefix('section ')}. "
+    parts = re.split(r"^# ## ", source.read_text("utf-8"), flags=re.MULTILINE)[1:]
+    return " ".join(re.sub(r"\s*\n(?:# ?)?", " ", text) for text in parts if text.startswith(heading))
+
+
+def imported(name: str, source: str) -> object:
+    """What the source imports under this name; None where it does not."""
+    line = re.search(rf"from (\S+) import [^\n]*\b{name}\b", source)
+    return None if line is None else getattr(import_module(line[1]), name)
+
+
+def untrue(entry: str, root: Path) -> str | None:
+    """Why an entry of the map is not true; None where it is."""
+    built = {path.name[:2] for path in NOTEBOOKS}
+    if TO_COME.fullmatch(entry):
+        return "is there already" if built & set(re.findall(r"\d\d", entry)) else None
+    if re.fullmatch(r"E\d\d\.\w+", entry):
+        there = any(f'task="{entry}"' in path.read_text("utf-8") for path in (root / "notebooks" / "src").glob("*.py"))
+        return None if there else "no notebook has this task"
+    found = ENTRY.fullmatch(entry)
+    if found is None:
+        return 'not of the form: 04 section 2 ("phrase" or `name`)'
+    mark = found["mark"].strip('`"')
+    if found["file"]:
+        page = root / found["file"]
+        return None if page.is_file() and mark in page.read_text("utf-8") else "is not on that page"
+    if found["page"] not in built:
+        return "there is no such notebook"
+    if mark not in part_of(found["page"], found["part"], root):
+        return "is not in that part"
+    (source,) = (root / "notebooks" / "src").glob(f"{found['page']}_*.py")
+    if found["mark"].startswith("`") and imported(mark, source.read_text("utf-8")) is None:
+        return "is not imported there"
+    return None
+
+
+def test_the_map_names_only_what_is_there(root: Path) -> None:
+    text = (root / "notebooks" / "README.md").read_text(encoding="utf-8").split("## Where the seed documents")[1]
+    rows = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("| ")]
+    entries = [(point, entry) for point, where in rows if where != "where" for entry in where.split("; ")]
+    assert len(entries) > 40
+    wrong = {f"{point}: {entry}": why for point, entry in entries if (why := untrue(entry, root)) is not None}
+    assert wrong == {}
+
+
+@pytest.mark.parametrize(
+    ("entry", "why"),
+    [
+        ("04 section 2 (`AcceptanceEMA`)", "is not in that part"),
+        ("04 section 9 (`summarize`)", "is not in that part"),
+        ("05 section 6 (`result`)", "is not imported there"),
+        ("07 section 1 (`Medusa`)", "there is no such notebook"),
+        ('docs/nothing.md ("x")', "is not on that page"),
+        ("E99.nothing", "no notebook has this task"),
+        ("(04)", "is there already"),
+        ("04 and the explorer", "not of the form"),
+    ],
+)
+def test_the_check_finds_what_the_map_gets_wrong(entry: str, why: str, root: Path) -> None:
+    assert why in (untrue(entry, root) or "")
