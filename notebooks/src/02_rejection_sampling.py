@@ -89,11 +89,11 @@ for request in range(ROUNDS):
     first[token if verdict.num_accepted else verdict.next_token] += 1
 
 kept_card.reveal(kept / ROUNDS)
-print(f"{ROUNDS} rounds: {kept / ROUNDS:.4f} of the drafts kept")
-for token, name in enumerate(["cat", "dog", "bee"]):
-    print(
-        f"  {name}: drafted with {draft[token]:.2f}, wanted {target[token]:.2f}, came out {first[token] / ROUNDS:.4f}"
-    )
+with kept_card.covered():
+    print(f"{ROUNDS} rounds: {kept / ROUNDS:.4f} of the drafts kept")
+    for token, name in enumerate(["cat", "dog", "bee"]):
+        print(f"  {name}: drafted with {draft[token]:.2f}, wanted {target[token]:.2f}", end="")
+        print(f", came out {first[token] / ROUNDS:.4f}")
 
 # %% [markdown]
 # ## 3. Derive it

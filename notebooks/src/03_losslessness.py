@@ -258,8 +258,9 @@ check("E04.power", globals())
 samples_for_power = take("samples_for_power", globals(), use=use)
 needed = samples_for_power(26, 0.05, 1e-3, 0.99)
 samples_card.reveal(needed)
-for bias in (0.2, 0.1, 0.05, 0.025):
-    print(f"bias {bias:5}: {samples_for_power(26, bias, 1e-3, 0.99):6} texts")
+with samples_card.covered():
+    for bias in (0.2, 0.1, 0.05, 0.025):
+        print(f"bias {bias:5}: {samples_for_power(26, bias, 1e-3, 0.99):6} texts")
 
 # %% [markdown]
 # Halving the bias takes four times the texts. That is why nobody notices a small bias by reading.

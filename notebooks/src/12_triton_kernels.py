@@ -60,8 +60,23 @@ device = torch.device("cuda" if HAS_GPU else "cpu")
 # ## 1. See it: which program reads what
 #
 # A Triton kernel is launched on a grid of *programs*; each owns a block of the data and knows its place in the grid.
-# Here two requests with three drafts each are verified from real logits of a real pair, over a vocabulary cut to its
-# first tokens so that one can look at it. Every program left its number beside every logit it read.
+# Below, two requests with three drafts each are verified from real logits of a real pair. Each request needs the
+# probability of its drafts, a decision, and one token drawn from one law. A prediction first: how often is each target
+# logit read, on average, by all launches together?
+
+# %%
+from specdec_labs.widgets.predict import PredictionCard
+
+reads_card = PredictionCard(
+    "Reads of a target logit, mean over all of them (two requests, three drafts each)?",
+    ["once at most", "1 to 1.5 times", "1.5 to 2.5 times", "2.5 times and more"],
+    [1.001, 1.5, 2.5],
+)
+reads_card
+
+# %% [markdown]
+# The vocabulary is cut to its first tokens so that one can look at it. Every program left its number beside every logit
+# it read.
 
 # %%
 from specdec_core.models import load_pair
@@ -177,19 +192,9 @@ figure
 # **Masked lanes.** A block is a power of two, the vocabulary is not. A lane behind its end must lose every race: a
 # score below every real one. A 0 in its place is *not* neutral wherever all real scores are negative or zero.
 #
-# ## 3. Predict it
+# ## 3. Count the reads
 #
-# How often is each target logit read, on average, by these launches?
-
-# %%
-from specdec_labs.widgets.predict import PredictionCard
-
-reads_card = PredictionCard(
-    "Reads of a target logit, mean over all of them (two requests, three drafts each)?",
-    ["once at most", "1 to 1.5 times", "1.5 to 2.5 times", "2.5 times and more"],
-    [1.001, 1.5, 2.5],
-)
-reads_card
+# Your prediction of section 1, beside what the trace counted.
 
 # %%
 counted = trace.scores_read()
@@ -197,7 +202,8 @@ target_reads = sum(count for (side, _, _), count in counted.items() if side == "
 logits = batch.target_logits.numel()
 predicted = (2 * (K + 1) + 2) * SHOWN  # every row once, and one row a request again
 reads_card.reveal(target_reads / logits)
-print(f"{target_reads} reads of {logits} target logits; predicted {predicted}")
+with reads_card.covered():
+    print(f"{target_reads} reads of {logits} target logits; predicted {predicted}")
 print(f"a softmax of every row first reads each one too (twice where a row does not fit on the chip), writes {logits}")
 print("probabilities, and the rule reads those again")
 

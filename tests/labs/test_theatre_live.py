@@ -158,6 +158,31 @@ def test_the_measured_value_waits_for_an_answer_and_then_locks_it() -> None:
     assert card.prediction.answer == "below 2"
 
 
+def test_what_is_printed_before_an_answer_is_folded_away(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shown: list[dict[str, str]] = []
+    monkeypatch.setattr("IPython.display.display", lambda data, raw: shown.append(data))
+    card = PredictionCard("?", OPTIONS, EDGES)
+    with card.covered():
+        card.reveal(2.5)
+        print("2.5 <tokens>")
+    (fold,) = shown
+    assert fold["text/html"].startswith("<details><summary") and "2.5 &lt;tokens&gt;" in fold["text/html"]
+    assert fold["text/plain"] == "2.5 <tokens>\n" and capsys.readouterr().out == ""
+    with pytest.raises(ZeroDivisionError), card.covered():
+        print("as far as it came")
+        raise ZeroDivisionError
+    assert "as far as it came" in shown[1]["text/html"]
+    with card.covered():
+        pass
+    assert len(shown) == 2, "nothing printed, nothing shown"
+    card.choice.value = "2 to 3"
+    with card.covered():
+        print("2.5 in sight")
+    assert capsys.readouterr().out == "2.5 in sight\n" and len(shown) == 2
+
+
 @pytest.mark.parametrize(("measured", "truth"), [(1.99, "below 2"), (2.0, "2 to 3"), (3.0, "3 and more")])
 def test_a_value_on_an_edge_belongs_above_it(measured: float, truth: str) -> None:
     prediction = Prediction("?", tuple(OPTIONS), tuple(EDGES))

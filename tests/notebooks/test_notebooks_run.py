@@ -89,6 +89,30 @@ def test_every_task_has_its_cells_in_exactly_one_notebook() -> None:
         assert sorted(mark.task for mark in marks if mark.part == part) == sorted(given), part
 
 
+ANSWERED_BY = {
+    "card": "race_view(",
+    "rows_card": "CostCurve.measure(",
+    "kept_card": "coin_editor(",
+    "samples_card": "samples_for_power(",
+    "window_card": "speedup_explorer(",
+    "gain_card": "run_grid(",
+    "domain_card": "load_prompts(",
+    "tree_card": "SHAPES =",
+    "reads_card": "trace_kernels(",
+}
+"""What first shows the answer to a prediction, by the name of its card."""
+
+
+def test_a_prediction_is_asked_before_anything_answers_it() -> None:
+    asked = {}
+    for path in SOURCES:
+        text = path.read_text(encoding="utf-8")
+        for name in re.findall(r"^(\w+) = PredictionCard\(", text, re.MULTILINE):
+            asked[name] = text.index(f"\n{name} = PredictionCard("), text.index(ANSWERED_BY[name])
+    assert set(asked) == set(ANSWERED_BY)
+    assert {name: places for name, places in asked.items() if places[0] > places[1]} == {}
+
+
 def check_first_page(notebook: nbformat.NotebookNode) -> None:
     """What notebook 00 promises is there: theatre with its static twin, card, race, law, certificate."""
     shown = [output.data for output in outputs(notebook) if output.output_type in ("execute_result", "display_data")]

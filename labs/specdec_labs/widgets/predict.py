@@ -1,8 +1,11 @@
 """Predict first, then measure: a card that keeps an answer and shows the measured value only after it."""
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, field
+from html import escape
+from io import StringIO
 from typing import Any
 
 from specdec_labs.widgets.needs import require
@@ -83,6 +86,22 @@ class PredictionCard:
         self.prediction.measured = measured
         self._refresh()
 
+    @contextmanager
+    def covered(self) -> Iterator[None]:
+        """What is printed within stands in a fold while there is no answer: Run All Cells would give it away else."""
+        from IPython.display import display
+
+        if self.prediction.answer is not None:
+            yield
+            return
+        said = StringIO()
+        try:
+            with redirect_stdout(said):
+                yield
+        finally:
+            if said.getvalue():
+                display({"text/html": _fold(said.getvalue()), "text/plain": said.getvalue()}, raw=True)
+
     def _chosen(self, change: dict[str, Any]) -> None:
         if change["new"] is not None:
             self.prediction.record(change["new"])
@@ -97,6 +116,12 @@ class PredictionCard:
 
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:
         return self.box._repr_mimebundle_(**kwargs)
+
+
+def _fold(text: str) -> str:
+    """The text behind a line that opens with a click or Enter; JupyterLab's shortcuts leave that key alone."""
+    line = "The measurement. Choose on the card above first, then open this."
+    return f'<details><summary data-lm-suppress-shortcuts="true">{line}</summary><pre>{escape(text)}</pre></details>'
 
 
 def _note(prediction: Prediction) -> None:
