@@ -28,8 +28,8 @@ if __version__ != MADE_FOR:
 # %% [markdown]
 # ## Speed-up
 #
-# The map is modelled, the squares are quoted from the seed documents, the diamonds were measured with SmolLM2 on two
-# CPU cores (`docs/results/speedup-smollm2.json`; how, is in `docs/costs.md`). To put your own measurement on the map:
+# The map is modelled, the squares are quoted from the seed documents, the diamonds were measured with SmolLM2
+# (`docs/results/speedup-smollm2.json`; how, is in `docs/costs.md`). To put your own measurement on the map:
 # `specdec bench speedup --json FILE`, and its rows through `measured_points` (notebook 04).
 
 # %%
@@ -40,7 +40,11 @@ from specdec_labs.widgets.speedup import SEED_POINTS, measured_points, speedup_e
 
 clone = find_clone()
 path = None if clone is None else clone / "docs" / "results" / "speedup-smollm2.json"
-measured = [] if path is None or not path.is_file() else measured_points(json.loads(path.read_text(encoding="utf-8")))
+measured = []
+if path is not None and path.is_file():
+    result = json.loads(path.read_text(encoding="utf-8"))
+    measured, stamp = measured_points(result), result["curve"]["hardware"]
+    print(f"the diamonds: {stamp['processor']}, threads: {stamp['threads']}, {stamp['date']}")
 speedup_explorer([*SEED_POINTS, *measured])
 
 # %% [markdown]
