@@ -142,3 +142,18 @@ def test_room_of_another_shape_is_refused(make_batch) -> None:
 def test_keys_come_from_three_tensors() -> None:
     noise = KeyedNoise.of(torch.tensor([5, 6]), torch.tensor([0, 1]), torch.tensor([10, 11]))
     assert noise.keys.tolist() == [[5, 0, 10], [6, 1, 11]]
+
+
+@triton.jit
+def sum_kernel(x_ptr, out_ptr, N: tl.constexpr):
+    x = tl.load(x_ptr + tl.arange(0, N))
+    tl.store(out_ptr, tl.sum(x, axis=0))
+    tl.store(out_ptr + 1, tl.sum(x.to(tl.float32), axis=0))
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="about Triton's interpreter, which a GPU does not use")
+def test_a_sum_in_bfloat16_is_wrong_in_the_interpreter() -> None:
+    """Why the kernels convert first, and what notebook 12 says; when this fails, both may change."""
+    found = torch.zeros(2)
+    sum_kernel[(1,)](torch.arange(1.0, 9.0).to(torch.bfloat16), found, N=8)
+    assert found[0] != 36 and found[1] == 36
