@@ -175,7 +175,8 @@ from specdec_labs.widgets.race import race_figure, race_text, race_view
 race = race_view(runs)
 card.reveal(race["lanes"][1]["speedup"])
 machine = describe_hardware()
-print(race_text(race))
+with card.covered():
+    print(race_text(race))
 print(f"{machine['gpu'] or machine['processor']}, threads: {machine['threads']}, {machine['date']}")
 race_figure(race)
 

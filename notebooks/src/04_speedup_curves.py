@@ -198,16 +198,16 @@ from specdec_labs.cli.bench_speedup import make_report
 
 report = make_report(pair, grid, curve, runs, {"threads": None, "quick": FAST})
 gain_card.reveal(next(row.speedup for row in report.rows if row.arm.gamma == 4))
-print("gamma  alpha  tokens/round  measured (90 % over prompts)   predicted   formula")
-for row in report.rows:
-    spread = "" if row.low is None else f"({row.low:.2f} to {row.high:.2f})"
-    predicted = sum(row.predicted) / len(row.predicted)
-    alpha = "  -  " if row.alpha is None else f"{row.alpha:.3f}"
-    print(
-        f"{row.arm.gamma:5}  {alpha} {row.tokens_per_round:10.2f} {row.speedup:12.2f} {spread:16} {predicted:10.2f} "
-        f"{row.formula:12.2f}"
-    )
-print()
+with gain_card.covered():
+    print("gamma  alpha  tokens/round  measured (90 % over prompts)   predicted   formula")
+    for row in report.rows:
+        spread = "" if row.low is None else f"({row.low:.2f} to {row.high:.2f})"
+        predicted = sum(row.predicted) / len(row.predicted)
+        alpha = "  -  " if row.alpha is None else f"{row.alpha:.3f}"
+        print(
+            f"{row.arm.gamma:5}  {alpha} {row.tokens_per_round:10.2f} {row.speedup:12.2f} {spread:16} "
+            f"{predicted:10.2f} {row.formula:12.2f}"
+        )
 print(report.last_line)
 
 # %% [markdown]

@@ -172,16 +172,17 @@ def rounds_of(traces):
 
 
 alphas = {}
-print("domain         drafter          alpha  tokens/round  speed-up")
-for domain in DOMAINS:
-    for name in drafters:
-        traces = found[domain, name]
-        tested = any(drafted for drafted, _ in rounds_of(traces))
-        alphas[domain, name] = summarize(traces).alpha
-        shown = f"{alphas[domain, name]:.3f}" if tested else "  -  "
-        gain = speedup(found[domain, "plain"], traces)
-        mark = "" if gain is None or gain >= 1 else "  slower"
-        print(f"{domain:14} {name:16} {shown} {summarize(traces).mean_acceptance_length:13.2f} {gain:9.2f}{mark}")
+with domain_card.covered():
+    print("domain         drafter          alpha  tokens/round  speed-up")
+    for domain in DOMAINS:
+        for name in drafters:
+            traces = found[domain, name]
+            tested = any(drafted for drafted, _ in rounds_of(traces))
+            alphas[domain, name] = summarize(traces).alpha
+            shown = f"{alphas[domain, name]:.3f}" if tested else "  -  "
+            gain = speedup(found[domain, "plain"], traces)
+            mark = "" if gain is None or gain >= 1 else "  slower"
+            print(f"{domain:14} {name:16} {shown} {summarize(traces).mean_acceptance_length:13.2f} {gain:9.2f}{mark}")
 
 lookup = [alphas[domain, "ngram"] for domain in DOMAINS if alphas[domain, "ngram"]]
 if len(lookup) > 1:

