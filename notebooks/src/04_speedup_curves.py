@@ -66,9 +66,10 @@ speedup_explorer(alpha=0.8, gamma=5, c=0.05)
 # %% [markdown]
 # ## 2. Derive it
 #
-# **Tokens a round.** Let each judged draft be kept with probability $\alpha$, independently. Draft $i$ is kept if all
-# the drafts up to it are, so with probability $\alpha^i$. The number of kept drafts is a sum of these events, and its
-# mean is
+# **Tokens a round.** Notebook 02 had a chance for each place, $\sum_x \min(p, q)$ after the text so far. Here one
+# constant stands for all of them: let each judged draft be kept with probability $\alpha$, independently. Draft $i$ is
+# kept if all the drafts up to it are, so with probability $\alpha^i$. The number of kept drafts is a sum of these
+# events, and its mean is
 #
 # $$\mathbb{E}[\text{accepted}] = \alpha + \alpha^2 + \dots + \alpha^\gamma
 # = \frac{\alpha (1 - \alpha^\gamma)}{1 - \alpha}.$$
@@ -281,7 +282,7 @@ print("all figures of the documents:", summary(audit_rows()))
 
 # %% [markdown]
 # Three findings to check by hand. Two rows, the draft model and Medusa, print *more* tokens a round than their own
-# $\alpha$ and $\gamma$ allow. (The plain row is right by definition, and the tree's count stays below what a chain of
+# $\alpha$ and $\gamma$ give. (The plain row is right by definition, and the tree's count stays below what a chain of
 # 16 would give: a bound that is kept.) 23.8 tokens a second is what *one* device could read, on which the model does
 # not fit. The printed speed-ups are throughputs without a source.
 #
