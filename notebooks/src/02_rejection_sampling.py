@@ -267,8 +267,9 @@ theatre(name_tokens(traces[0], pair.tokenizer))
 # * *A clamp on $q$.* `clamp(q, min=1e-7)` changes the ratio for rare tokens. Nothing needs guarding: where $q(x) = 0$,
 #   $x$ is never drafted.
 # * *$u \le p/q$.* See section 3.
-# * *Tying a batch together.* One refusal in one row must not refuse the other rows. Published code has done it
-#   (`docs/museum.md`, `tied_positions`).
+# * *Tying a batch together.* One refusal in one row must not refuse the other rows. One of the documents
+#   this lab grew out of does it, with `.all()` (`docs/seed_audit.md`); a relative was reported (`docs/museum.md`,
+#   `tied_positions`).
 # * *A draft law of another temperature.* Any $q$ is fine, but the $q$ that judges must be the one that was drawn from.
 #
 # ## Sources
