@@ -21,6 +21,7 @@ from specdec_labs.train.draft import DraftTask
 from specdec_labs.train.in_notebook import train_tiny_draft
 from specdec_labs.train.language_model import LanguageModelTask
 from specdec_labs.train.loop import train
+from specdec_labs.train.mismatch import measure_mismatch
 from specdec_labs.train.settings import TrainSettings
 from specdec_labs.train.streams import TOKENIZER, load_streams, make_streams
 from specdec_labs.train.variants import Variant, VariantsTask
@@ -121,6 +122,18 @@ def test_a_comparison_writes_what_it_measured(
         if what == "sizes":
             assert row["c"] > 0 and row["predicted"] >= max(1.0, row["predicted_at_4"])
     assert ("c measured" in table) == (what == "sizes")
+
+
+def test_the_mismatch_file_says_what_made_it_and_times_nothing(root: Path, streams: Path, tmp_path: Path) -> None:
+    """A target that drafts for itself is always accepted (rounding apart), wherever it is asked."""
+    target = root / "specdec_core" / "weights" / "tiny-target"  # a micro target's context is shorter than the prompts
+    rows = measure_mismatch(target, {"itself": target}, streams, tmp_path / "out.json", prompts=2)
+    found = json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))
+    assert found["rows"] == rows and len(rows) == 4
+    assert found["command"].startswith("specdec train mismatch --json ") and found["hardware"]["date"]
+    heads = {"draft", "domain", "T", "alpha", "low", "high", "tokens_per_round"}
+    assert all(set(row) == heads and 0.95 < row["low"] <= row["alpha"] <= row["high"] <= 1 for row in rows)
+    assert all(4 < row["tokens_per_round"] <= 5 for row in rows)
 
 
 def test_a_target_of_another_tokenizer_is_refused(streams: Path, target: Path, tmp_path: Path) -> None:
