@@ -124,15 +124,15 @@ def test_a_comparison_writes_what_it_measured(
     assert ("c measured" in table) == (what == "sizes")
 
 
-def test_the_mismatch_file_says_what_made_it_and_times_nothing(root: Path, streams: Path, tmp_path: Path) -> None:
+def test_the_mismatch_file_says_what_made_it(root: Path, streams: Path, tmp_path: Path) -> None:
     """A target that drafts for itself is always accepted (rounding apart), wherever it is asked."""
     target = root / "specdec_core" / "weights" / "tiny-target"  # a micro target's context is shorter than the prompts
     rows = measure_mismatch(target, {"itself": target}, streams, tmp_path / "out.json", prompts=2)
     found = json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))
     assert found["rows"] == rows and len(rows) == 4
-    assert found["command"].startswith("specdec train mismatch --json ") and found["hardware"]["date"]
+    assert found["command"].startswith("specdec train mismatch") and found["hardware"]["date"]
     heads = {"draft", "domain", "T", "alpha", "low", "high", "tokens_per_round"}
-    assert all(set(row) == heads and 0.95 < row["low"] <= row["alpha"] <= row["high"] <= 1 for row in rows)
+    assert all(set(row) >= heads and 0.95 < row["low"] <= row["alpha"] <= row["high"] <= 1 for row in rows)
     assert all(4 < row["tokens_per_round"] <= 5 for row in rows)
 
 
