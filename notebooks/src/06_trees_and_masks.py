@@ -286,7 +286,7 @@ for nodes in range(1, 17):
     best = shape_of(sequoia_tree(vector, nodes, 6))
     tokens = expected_tokens_of_tree(best.parents, [vector[rank] for rank in sibling_ranks(best.parents)])
     frames.append(
-        frame_of(best, name=lambda _: "·", label=f"best tree of up to {nodes}: {float(tokens):.2f} tokens a round")
+        frame_of(best, name=lambda _: "", label=f"best tree of up to {nodes}: {float(tokens):.2f} tokens a round")
     )
 budgets = tree_view(frames)
 budgets.frame = 6

@@ -70,6 +70,6 @@ from specdec_core.tree_shapes import shape_of
 from specdec_labs.widgets.tree import frame_of, tree_view
 
 shapes = [shape_of(sequoia_tree((0.6, 0.2, 0.1), nodes, 6)) for nodes in range(1, 25)]
-trees = tree_view([frame_of(shape, name=lambda _: "·", label=f"nodes: {len(shape)}") for shape in shapes])
+trees = tree_view([frame_of(shape, name=lambda _: "", label=f"nodes: {len(shape)}") for shape in shapes])
 trees.frame = 9
 trees

@@ -278,6 +278,44 @@ def test_the_tree_links_node_mask_and_row(show: Callable[..., Any]) -> None:
     assert page.evaluate("[state.frame, state.selected]") == [1, -1]
 
 
+def test_a_node_has_one_name_in_the_tree_the_mask_and_the_cache(show: Callable[..., Any]) -> None:
+    for prefix in (0, 7):
+        page = show("tree", {"view": tree_model([frame_of(TREE, prefix=prefix, path=(1, 3))])})
+        names = ["P", "0", "1", "2", "3", "4"]
+        assert page.locator("g.sd-node .sd-name").all_text_contents() == names
+        assert page.locator(".sd-row-name").all_text_contents() == names
+        assert page.locator(".sd-column-name").all_text_contents() == names
+        assert page.locator(".sd-slot .sd-name").all_inner_texts() == names
+        slots = page.locator(".sd-slot .sd-caption").all_inner_texts()
+        assert slots == [f"slot {prefix + place}" for place in range(6)]
+        # a column of the cache only where something is cached
+        assert page.locator(".sd-cached").count() == (6 if prefix else 0)
+        for row in page.locator(".sd-row-name").all():
+            assert row.bounding_box()["x"] >= page.locator("svg:has(.sd-row-name)").bounding_box()["x"]
+
+
+def test_the_trees_legend_explains_the_signs_in_sight_and_no_other(show: Callable[..., Any]) -> None:
+    signs = ("✓", "=", "←", "×", "?")
+    frames = {
+        "judged": frame_of(TREE, prefix=7, path=(1, 3)),
+        "kept in place": frame_of(TREE, path=(0,)),
+        "all refused": frame_of(TREE, path=()),
+        "a shape": frame_of(TREE, name=lambda _: ""),
+    }
+    for kind, frame in frames.items():
+        page = show("tree", {"view": tree_model([frame])})
+        seen = (page.text_content(".sd-branches") or "") + page.inner_text(".sd-rows")
+        legend = page.inner_text(".sd-legend")
+        assert [sign for sign in signs if sign in seen] == [sign for sign in signs if sign in legend], kind
+
+
+def test_a_shape_without_tokens_shows_numbers_and_says_its_path(show: Callable[..., Any]) -> None:
+    page = show("tree", {"view": tree_model([frame_of(TREE, name=lambda _: "")])})
+    page.click(".sd-slot >> nth=4")
+    assert "Node 3, position 2: 1 → 3." in page.inner_text(".sd-say")
+    assert page.locator("g.sd-node text").all_text_contents() == ["P", "0", "1", "2", "3", "4"]
+
+
 def test_a_resting_pointer_does_not_undo_what_a_key_or_the_slider_chose(show: Callable[..., Any]) -> None:
     page = show("tree")
     # the two frames of a redraw, then the time in which the browser reports an element new under the pointer
