@@ -214,12 +214,14 @@ for row in report.break_even:
     )
 
 # %% [markdown]
-# Your points on the map. The costs of the map are still on paper; the table under it compares.
+# Your points on the map, whose costs are now the ones you measured; the table under it compares. Set "costs from" to
+# one ratio with c = 0, and see what the costs on paper promise.
 
 # %%
 from specdec_labs.widgets.speedup import SEED_POINTS, measured_points
 
-explorer = speedup_explorer([*SEED_POINTS, *measured_points(report.to_dict())], alpha=0.5, gamma=4, c=0.0)
+mine = report.to_dict()
+explorer = speedup_explorer([*SEED_POINTS, *measured_points(mine)], costs=mine, alpha=0.5, gamma=4, c=0.0)
 explorer
 
 # %% [markdown]

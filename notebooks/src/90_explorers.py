@@ -28,9 +28,10 @@ if __version__ != MADE_FOR:
 # %% [markdown]
 # ## Speed-up
 #
-# The map is modelled, the squares are quoted from the seed documents, the diamonds were measured with SmolLM2 on two
-# CPU cores (`docs/results/speedup-smollm2.json`; how, is in `docs/costs.md`). To put your own measurement on the map:
-# `specdec bench speedup --json FILE`, and its rows through `measured_points` (notebook 04).
+# The map takes the costs of a round from where you say: one ratio, a roofline, or a measured curve. The squares are
+# quoted from the seed documents. The diamonds and the measured costs are SmolLM2's on two CPU cores
+# (`docs/results/speedup-smollm2.json` and `curve-smollm2.json`; how, is in `docs/costs.md`). For your own machine:
+# `specdec bench speedup --json FILE`, its rows through `measured_points` and the whole as `costs` (notebook 04).
 
 # %%
 import json
@@ -39,9 +40,16 @@ from specdec_labs.exercises import find_clone
 from specdec_labs.widgets.speedup import SEED_POINTS, measured_points, speedup_explorer
 
 clone = find_clone()
-path = None if clone is None else clone / "docs" / "results" / "speedup-smollm2.json"
-measured = [] if path is None or not path.is_file() else measured_points(json.loads(path.read_text(encoding="utf-8")))
-speedup_explorer([*SEED_POINTS, *measured])
+
+
+def result(name):
+    """A committed measurement; None without a clone, as from an installed package."""
+    path = None if clone is None else clone / "docs" / "results" / f"{name}.json"
+    return json.loads(path.read_text(encoding="utf-8")) if path is not None and path.is_file() else None
+
+
+report, curve = result("speedup-smollm2"), result("curve-smollm2")
+speedup_explorer([*SEED_POINTS, *(measured_points(report) if report else [])], costs=curve)
 
 # %% [markdown]
 # ## Roofline

@@ -15,7 +15,7 @@ from specdec_labs.widgets.passport import passport_csv
 from specdec_labs.widgets.passport import view_model as passport_view
 from specdec_labs.widgets.passport.live import Passport
 from specdec_labs.widgets.roofline.live import RooflineExplorer
-from specdec_labs.widgets.speedup import SEED_POINTS, measured_points
+from specdec_labs.widgets.speedup import SEED_POINTS, measured_costs, measured_points
 from specdec_labs.widgets.speedup.live import SpeedupExplorer
 from specdec_labs.widgets.tree import frame_of
 from specdec_labs.widgets.tree import view_model as tree_model
@@ -237,6 +237,41 @@ def test_values_of_crowded_points_lie_on_nothing(show: Callable[..., Any], root:
     for index, (x, y) in enumerate(shown):
         # a value is about 43 wide and 13 high
         assert 60 < x < 600 and all(abs(x - a) > 43 or abs(y - b) > 13 for a, b in shown[:index])
+
+
+@pytest.mark.parametrize("c", [0.02, 0.05, 0.1, 0.2])
+def test_every_contour_on_the_map_has_its_name_and_no_two_lie_on_each_other(
+    show: Callable[..., Any], root: Path, c: float
+) -> None:
+    report = json.loads((root / "docs" / "results" / "speedup-smollm2.json").read_text(encoding="utf-8"))
+    settings = {"c": c, "points": [*SEED_POINTS, *measured_points(report)]}
+    view = SpeedupExplorer.view_of(settings)
+    page = show("speedup", {"settings": settings, "view": view})
+    found = page.evaluate("module.contourPlaces(state.view, module.mapScale(state.view))")
+    drawn = [f"{level}x" for level, alphas in view["contours"].items() if sum(a is not None for a in alphas) > 2]
+    assert [name for name, _ in found] == drawn and len(drawn) >= 4
+    for place, (_, (x, y)) in enumerate(found):
+        assert all(abs(x - a) > 34 or abs(y - b) > 15 for _, (a, b) in found[:place])
+    values = "module.labelPlaces(state.view.points, module.mapScale(state.view), NAMES)"
+    values = page.evaluate(values.replace("NAMES", json.dumps([place for _, place in found])))
+    assert all(abs(x - a) > 30 or abs(y - b) > 12 for x, y in filter(None, values) for _, (a, b) in found)
+
+
+def test_measured_costs_are_chosen_and_name_their_machine(show: Callable[..., Any], root: Path) -> None:
+    folder = root / "docs" / "results"
+    report, curve = (json.loads((folder / f"{name}-smollm2.json").read_text("utf-8")) for name in ("speedup", "curve"))
+    settings = {"points": [*SEED_POINTS, *measured_points(report)], "measured": measured_costs(curve)}
+    page = show("speedup", {"settings": settings, "view": SpeedupExplorer.view_of(settings)})
+    assert not page.is_visible("select[aria-label='drafts from']")
+    page.select_option("select[aria-label='costs from']", "measured")
+    page.wait_for_function("state.view.settings.cost === 'measured'")
+    assert report["hardware"]["processor"] in page.inner_text(".sd-speedup") and not page.is_visible("[aria-label=c]")
+    before = page.inner_text(".sd-say")
+    page.select_option("select[aria-label='drafts from']", "distilled")
+    page.wait_for_function("state.view.settings.measured_drafter === 'distilled'")
+    assert page.inner_text(".sd-say") != before
+    assert page.locator("td", has_text="another machine").count() == len(SEED_POINTS)
+    assert page.locator("td", has_text="measured costs").count() == len(report["rows"])
 
 
 def test_the_explorer_opens_where_its_link_points(show: Callable[..., Any]) -> None:
