@@ -46,10 +46,11 @@ def recorded(tokens: int = 64, vocab: int = 200) -> Trace:
     return engine.generate([1, 2, 3], SamplingParams(seed=1), tokens).trace
 
 
-def test_the_widget_starts_at_the_first_step_and_moves_both_ways() -> None:
+def test_the_widget_starts_at_the_first_refusal_and_moves_both_ways() -> None:
     widget = theatre(recorded(8))
     assert isinstance(widget, Theatre) and isinstance(widget, anywidget.AnyWidget)
-    assert widget.step["kind"] == "start"
+    assert widget.step["kind"] == "judge" and "is refused" in widget.step["say"] and widget.step["bars"]
+    assert not any("is refused" in step["say"] for step in widget.view["steps"][: widget.position])
     widget.set_state({"position": 3})
     assert widget.position == 3 and widget.step == widget.view["steps"][3]
 
@@ -57,15 +58,17 @@ def test_the_widget_starts_at_the_first_step_and_moves_both_ways() -> None:
 @pytest.mark.parametrize("position", [-1, 10_000])
 def test_a_position_outside_the_trace_is_refused(position: int) -> None:
     widget = theatre(recorded(8))
+    before = widget.position
     with pytest.raises(traitlets.TraitError, match=r"steps 0\.\.\d+"):
         widget.position = position
-    assert widget.position == 0
+    assert widget.position == before
 
 
 def test_two_widgets_are_independent() -> None:
     first, second = theatre(recorded(8)), theatre(recorded(12))
-    first.position = 2
-    assert second.position == 0 and len(first.view["steps"]) != len(second.view["steps"])
+    before = second.position
+    first.position = before + 1
+    assert second.position == before and len(first.view["steps"]) != len(second.view["steps"])
 
 
 def test_the_static_twin_travels_in_the_same_bundle() -> None:
