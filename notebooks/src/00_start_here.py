@@ -33,12 +33,14 @@ except ModuleNotFoundError as error:
         "'make lab' (without make: see 'Without make' in README.md), and choose the kernel 'Python 3'."
     ) from error
 
-import os
-
-FAST = os.environ.get("SPECDEC_FAST") == "1"  # smaller sizes, for automatic runs of this page
 print(f"SpecDec Lab {__version__}")
 if __version__ != MADE_FOR:
     print(f"This page was made for version {MADE_FOR}: run 'git pull' and 'make setup', then reopen it.")
+
+# %%
+import os
+
+FAST = os.environ.get("SPECDEC_FAST") == "1"  # smaller sizes, for automatic runs of this page
 
 # %% [markdown]
 # ## 1. A model and your prompt

@@ -296,6 +296,11 @@ def test_no_text_of_the_roofline_charts_lies_on_another(show: Callable[..., Any]
     page = show("roofline", {"settings": load, "view": RooflineExplorer.view_of(load)})
     page.wait_for_selector("svg .sd-roof")
     assert page.evaluate(COVERED) == []
+    assert page.evaluate(CROSSED) == [], "a name across the roof or the line of its ridge"
+    marks = "(nodes) => nodes.map((node) => [node.firstChild.textContent, getComputedStyle(node)[KIND]])"
+    drawn = page.locator("svg[aria-label^=Roofline] .sd-pass").evaluate_all(marks.replace("KIND", "'fill'"))
+    listed = page.locator("td[class^=sd-pass]").evaluate_all(marks.replace("KIND", "'color'"))
+    assert len(listed) == 3 and all(mark in listed for mark in drawn), "a pass has one sign and colour"
 
 
 def test_the_tree_links_node_mask_and_row(show: Callable[..., Any]) -> None:
@@ -432,6 +437,19 @@ COVERED = """() => [...document.querySelectorAll('.sd-panel svg')].flatMap((char
         return across > 2 && down > 4 ? [`${one} | ${other}`] : [];
     }));
 })"""
+
+CROSSED = """() => {
+    const chart = document.querySelector('svg[aria-label^=Roofline]');
+    const line = chart.querySelector('.sd-level').getBoundingClientRect();
+    const roof = chart.querySelector('.sd-roof'), place = chart.getScreenCTM();
+    const along = [...Array(200).keys()].map((step) => roof.getPointAtLength((step / 199) * roof.getTotalLength()).matrixTransform(place));
+    return [...chart.querySelectorAll('text:not(.sd-pass)')].filter((node) => {
+        const box = node.getBoundingClientRect();
+        const isInside = ({ x, y }) => x > box.left && x < box.right && y > box.top + 4 && y < box.bottom - 4;
+        const isAcross = box.left < line.left && box.right > line.right && box.bottom > line.top && box.top < line.bottom;
+        return isAcross || along.some(isInside);
+    }).map((node) => node.textContent);
+}"""
 
 MOVING = """() => [...document.querySelectorAll('.sd-panel *')].filter((node) => {
     const style = getComputedStyle(node);
