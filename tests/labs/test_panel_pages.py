@@ -442,12 +442,13 @@ CROSSED = """() => {
     const chart = document.querySelector('svg[aria-label^=Roofline]');
     const line = chart.querySelector('.sd-level').getBoundingClientRect();
     const roof = chart.querySelector('.sd-roof'), place = chart.getScreenCTM();
-    const along = [...Array(200).keys()].map((step) => roof.getPointAtLength((step / 199) * roof.getTotalLength()).matrixTransform(place));
+    const length = roof.getTotalLength() / 199;
+    const along = [...Array(200).keys()].map((step) => roof.getPointAtLength(step * length).matrixTransform(place));
     return [...chart.querySelectorAll('text:not(.sd-pass)')].filter((node) => {
         const box = node.getBoundingClientRect();
         const isInside = ({ x, y }) => x > box.left && x < box.right && y > box.top + 4 && y < box.bottom - 4;
-        const isAcross = box.left < line.left && box.right > line.right && box.bottom > line.top && box.top < line.bottom;
-        return isAcross || along.some(isInside);
+        const isBeside = box.left >= line.left || box.right <= line.right;
+        return (!isBeside && box.bottom > line.top && box.top < line.bottom) || along.some(isInside);
     }).map((node) => node.textContent);
 }"""
 

@@ -161,7 +161,8 @@ def test_the_legend_stands_right_above_the_figure_however_many_rows_it_takes(
 
     places = """() => {
         const box = (name) => [...document.querySelectorAll(name)].map((node) => node.getBoundingClientRect());
-        return [box('.legend')[0].bottom, Math.min(...box('.annotation').map((one) => one.top)), box('.legend')[0].height];
+        const [legend] = box('.legend');
+        return [legend.bottom, Math.min(...box('.annotation').map((one) => one.top)), legend.height];
     }"""
     heights = set()
     with sync_playwright() as playwright:
