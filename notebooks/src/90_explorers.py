@@ -28,9 +28,10 @@ if __version__ != MADE_FOR:
 # %% [markdown]
 # ## Speed-up
 #
-# The map is modelled, the squares are quoted from the seed documents, the diamonds were measured with SmolLM2
-# (`docs/results/speedup-smollm2.json`; how, is in `docs/costs.md`). To put your own measurement on the map:
-# `specdec bench speedup --json FILE`, and its rows through `measured_points` (notebook 04).
+# The map takes the costs of a round from where you say: one ratio, a roofline, or a measured curve. The squares are
+# quoted from the seed documents. The diamonds and the measured costs are SmolLM2's on two CPU cores
+# (`docs/results/speedup-smollm2.json` and `curve-smollm2.json`; how, is in `docs/costs.md`). For your own machine:
+# `specdec bench speedup --json FILE`, its rows through `measured_points` and the whole as `costs` (notebook 04).
 
 # %%
 import json
@@ -39,13 +40,19 @@ from specdec_labs.exercises import find_clone
 from specdec_labs.widgets.speedup import SEED_POINTS, measured_points, speedup_explorer
 
 clone = find_clone()
-path = None if clone is None else clone / "docs" / "results" / "speedup-smollm2.json"
-measured = []
-if path is not None and path.is_file():
-    result = json.loads(path.read_text(encoding="utf-8"))
-    measured, stamp = measured_points(result), result["curve"]["hardware"]
+
+
+def result(name):
+    """A committed measurement; None without a clone, as from an installed package."""
+    path = None if clone is None else clone / "docs" / "results" / f"{name}.json"
+    return json.loads(path.read_text(encoding="utf-8")) if path is not None and path.is_file() else None
+
+
+report, curve = result("speedup-smollm2"), result("curve-smollm2")
+if report is not None:
+    stamp = report["curve"]["hardware"]
     print(f"the diamonds: {stamp['processor']}, threads: {stamp['threads']}, {stamp['date']}")
-speedup_explorer([*SEED_POINTS, *measured])
+speedup_explorer([*SEED_POINTS, *(measured_points(report) if report else [])], costs=curve)
 
 # %% [markdown]
 # ## Roofline
@@ -74,6 +81,6 @@ from specdec_core.tree_shapes import shape_of
 from specdec_labs.widgets.tree import frame_of, tree_view
 
 shapes = [shape_of(sequoia_tree((0.6, 0.2, 0.1), nodes, 6)) for nodes in range(1, 25)]
-trees = tree_view([frame_of(shape, name=lambda _: "·", label=f"nodes: {len(shape)}") for shape in shapes])
+trees = tree_view([frame_of(shape, name=lambda _: "", label=f"nodes: {len(shape)}") for shape in shapes])
 trees.frame = 9
 trees

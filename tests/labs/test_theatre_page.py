@@ -180,6 +180,62 @@ def test_an_empty_trace_has_two_steps(show: Any) -> None:
     assert place(page) == "step 2 of 2"
 
 
+def test_no_stage_is_blank_and_the_strip_shows_the_whole_generation(show: Any) -> None:
+    view = view_model(toy_trace())
+    page = show(view)
+    page.focus(".sd-theatre")
+    cells = page.locator(".sd-origins .sd-token")
+    marks = {"accepted": "✓", "recovered": "↺", "bonus": "★", "plain": "·", "prefill": "·"}
+    assert cells.all_inner_texts() == [marks[origin] for _, origin, _ in view["tokens"]]
+    for _ in view["steps"]:
+        assert page.inner_text(".sd-stage").strip()
+        page.keyboard.press("ArrowRight")
+    assert page.locator(".sd-whole .sd-token").count() == len(view["tokens"])
+    place = next(index for index, (_, origin, _) in enumerate(view["tokens"]) if origin == "recovered")
+    cells.nth(place).click()
+    step = view["steps"][page.evaluate("state.position")]
+    assert step["kind"] == "recovered" and step["token"] == view["tokens"][place][0]
+    assert page.locator(".sd-origins .sd-ahead").count() == len(view["tokens"]) - step["shown"]
+    assert "tokens by origin" in (page.get_attribute(".sd-origins", "aria-label") or "")
+
+
+def test_a_long_prompt_is_folded_and_reads_as_text(show: Any) -> None:
+    trace = toy_trace()
+    trace.prompt, trace.texts = (1, 2, 3) * 20, {1: "␣one", 2: "␣two", 3: "↵"}
+    page = show(view_model(trace))
+    shown = page.locator(".sd-prompt .sd-token:visible")
+    assert shown.count() == 12
+    assert " one two↵" in page.inner_text(".sd-prompt") and "␣" not in page.inner_text(".sd-prompt")
+    fold = page.locator(".sd-fold")
+    assert fold.inner_text() == "… 48 tokens of the prompt" and fold.get_attribute("aria-expanded") == "false"
+    fold.focus()
+    page.keyboard.press("Enter")
+    assert shown.count() == 60 and fold.get_attribute("aria-expanded") == "true"
+    page.keyboard.press("Space")
+    assert shown.count() == 12 and page.get_attribute("[aria-label=Play]", "aria-label") == "Play"
+
+
+@pytest.mark.parametrize("width", [360, 800, 1440])
+def test_no_number_is_cut_and_no_step_moves_the_controls(show: Any, width: int) -> None:
+    trace = toy_trace()
+    trace.texts = {token: f"␣word{token}" for token in range(10)}
+    view = view_model(trace)
+    for bars in filter(None, (step["bars"] for step in view["steps"])):
+        # the longest numbers there are: a token that was not listed has a bound only
+        bars["rows"][-1][1:] = [None for _ in bars["series"]]
+        bars["bound"] = [0.000467 for _ in bars["series"]]
+    page = show(view, viewport={"width": width, "height": 900})
+    page.focus(".sd-theatre")
+    places, bounds = set(), 0
+    for _ in view["steps"]:
+        places.add(page.locator(".sd-controls").bounding_box()["y"])
+        cut = "(nodes) => nodes.filter((node) => node.scrollWidth > node.clientWidth).map((node) => node.textContent)"
+        assert page.locator(".sd-number").evaluate_all(cut) == []
+        bounds += page.locator(".sd-number", has_text="≤ 0.000467").count()
+        page.keyboard.press("ArrowRight")
+    assert len(places) == 1 and bounds > 3
+
+
 @pytest.mark.parametrize("width", [360, 1200])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_nothing_sticks_out_and_text_has_contrast(show: Any, width: int, scheme: str) -> None:

@@ -61,6 +61,19 @@ def steps_of(*rounds: Round, **changes: Any) -> list[dict[str, Any]]:
     return view_model(make_trace(*rounds, **changes))["steps"]
 
 
+def test_the_theatre_opens_on_the_first_refusal_or_the_next_best_step() -> None:
+    kept = make_round(num_accepted=3, kind="bonus", emitted=(1, 2, 3, 4), uniforms=(0.1, 0.1, 0.1))
+    plain = make_round(draft_tokens=(), num_accepted=0, kind="plain", emitted=(4,), uniforms=())
+    for rounds, label in (
+        ((plain, kept, make_round(), make_round()), "Round 3: draft 2 of 3"),
+        ((plain, kept), "Round 2: draft 1 of 3"),
+        ((plain,), "Round 1: plain step"),
+        ((), "End"),
+    ):
+        view = view_model(make_trace(*rounds))
+        assert view["steps"][view["opens_at"]]["label"] == label
+
+
 def step_kinds(steps: list[dict[str, Any]]) -> list[str]:
     return [step["kind"] for step in steps]
 

@@ -39,6 +39,8 @@ def test_a_build_has_fixed_ids_no_outputs_and_its_version(folder: Path) -> None:
     assert [cell.id for cell in notebook.cells] == ["07-a-page-00", "07-a-page-01", "07-a-page-02"]
     assert [cell.cell_type for cell in notebook.cells] == ["markdown", "code", "code"]
     assert all(cell.outputs == [] and cell.execution_count is None for cell in notebook.cells[1:])
+    hidden = [bool(cell.metadata.get("jupyter", {}).get("source_hidden")) for cell in notebook.cells]
+    assert hidden == [False, True, False], "the check of the version is folded, and nothing else"
     assert notebook.metadata.specdec == {"version": __version__, "source": "src/07_a_page.py"}
     assert notebook.metadata.kernelspec.name == "python3"
     assert "jupytext" not in notebook.metadata and "widgets" not in notebook.metadata

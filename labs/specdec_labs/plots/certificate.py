@@ -116,9 +116,10 @@ def certificate_figure(certificate: Certificate) -> "go.Figure":
     figure.update_xaxes(title_text=scale, rangemode="tozero", row=1, col=2)
     figure.update_layout(
         template="plotly_white",
-        height=210 + 24 * len(order),
-        margin={"l": 10, "r": 30, "t": 110, "b": 10},
-        legend={"orientation": "h", "y": 1, "yref": "container", "yanchor": "top"},
+        height=172 + 24 * len(order),
+        margin={"l": 10, "r": 30, "t": 10, "b": 10},
+        # right above the names of the dashed lines: the margin grows with the rows the legend takes, and no further
+        legend={"orientation": "h", "y": 1 + 22 / (50 + 24 * len(order)), "yanchor": "bottom"},
     )
     return figure
 

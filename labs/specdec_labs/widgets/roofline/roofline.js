@@ -63,7 +63,7 @@ function passTable(view) {
   view.passes.forEach((entry, index) => {
     const row = element("tr");
     const cells = [PASS_MARKS[index], entry.name, shortNumber(entry.intensity, 3), engineering(entry.flops_per_s), shortNumber(1000 * entry.seconds, 3), entry.bound];
-    for (const cell of cells) row.append(element("td", "", cell));
+    cells.forEach((cell, column) => row.append(element("td", column ? "" : `sd-pass-${index}`, cell)));
     table.append(row);
   });
   return table;
@@ -71,22 +71,24 @@ function passTable(view) {
 
 // Both axes logarithmic: intensity against what can be, and is, computed a second.
 function roofChart(view) {
-  const [width, height, left, bottom, top] = [440, 300, 58, 40, 26];
+  const [width, height, left, bottom, top] = [484, 300, 58, 40, 26];
+  // beside the axis there is room for the name of a pass
+  const right = width - 66;
   const chart = drawn("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": `Roofline. ${view.say}` });
   const intensities = view.passes.map((entry) => entry.intensity);
   const spanX = [Math.floor(Math.log10(Math.min(0.3, ...intensities))), Math.ceil(Math.log10(Math.max(2 * view.ridge, ...intensities)))];
   const low = Math.min(view.bandwidth * 10 ** spanX[0], ...view.passes.map((entry) => entry.flops_per_s));
   const spanY = [Math.floor(Math.log10(low)), Math.ceil(Math.log10(view.peak) + 0.15)];
-  const x = (value) => left + ((width - left - 22) * (Math.log10(value) - spanX[0])) / (spanX[1] - spanX[0]);
+  const x = (value) => left + ((right - left) * (Math.log10(value) - spanX[0])) / (spanX[1] - spanX[0]);
   const y = (value) => top + (height - top - bottom) * (1 - (Math.log10(value) - spanY[0]) / (spanY[1] - spanY[0]));
   chart.append(drawn("text", { x: 4, y: 14 }, "FLOP/s that a device can reach"));
   for (let power = spanX[0]; power <= spanX[1]; power += 1) {
     chart.append(drawn("path", { d: `M${x(10 ** power)},${top}V${height - bottom}`, class: "sd-grid" }), drawn("text", { x: x(10 ** power), y: height - bottom + 15, "text-anchor": "middle", class: "sd-faint" }, shortNumber(10 ** power)));
   }
   for (let power = spanY[0]; power <= spanY[1]; power += 1) {
-    chart.append(drawn("path", { d: `M${left},${y(10 ** power)}H${width - 22}`, class: "sd-grid" }), drawn("text", { x: left - 5, y: y(10 ** power) + 4, "text-anchor": "end", class: "sd-faint" }, engineering(10 ** power)));
+    chart.append(drawn("path", { d: `M${left},${y(10 ** power)}H${right}`, class: "sd-grid" }), drawn("text", { x: left - 5, y: y(10 ** power) + 4, "text-anchor": "end", class: "sd-faint" }, engineering(10 ** power)));
   }
-  chart.append(drawn("text", { x: (left + width) / 2, y: height - 6, "text-anchor": "middle" }, "arithmetic intensity, FLOP/byte"));
+  chart.append(drawn("text", { x: (left + right) / 2, y: height - 6, "text-anchor": "middle" }, "arithmetic intensity, FLOP/byte"));
   const [first, last] = [10 ** spanX[0], 10 ** spanX[1]];
   chart.append(drawn("path", { d: `M${x(first)},${y(first * view.bandwidth)}L${x(view.ridge)},${y(view.peak)}H${x(last)}`, class: "sd-roof" }));
   chart.append(drawn("path", { d: `M${x(view.ridge)},${y(view.peak)}V${height - bottom}`, class: "sd-level" }));
@@ -98,7 +100,10 @@ function roofChart(view) {
     if (index === 1 && view.settings.gamma === 0) return;
     // above the slope, under the flat roof; names that would lie on one another go a line lower
     const isSloped = index === 1 && entry.intensity < view.ridge / 2;
-    const across = Math.min(x(entry.intensity) + [38, isSloped ? -38 : 0, 0][index], width - 36);
+    let across = Math.min(x(entry.intensity) + [38, isSloped ? -38 : 0, 0][index], width - 36);
+    // a name is about 6.5 wide a letter; it does not cross the line of the ridge, right of which the roof is flat
+    const room = 3.25 * entry.name.length + 6;
+    if (Math.abs(across - x(view.ridge)) < room) across = x(view.ridge) + room;
     let down = y(entry.flops_per_s) + [18, isSloped ? -8 : 26, 26][index];
     while (names.some(([other, low]) => Math.abs(other - across) < 68 && Math.abs(low - down) < 13)) down += 13;
     names.push([across, down]);

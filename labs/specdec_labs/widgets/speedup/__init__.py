@@ -7,21 +7,38 @@ without a script. Only the live widget needs anywidget.
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from specdec_labs.widgets.speedup.costs import measured_costs
 from specdec_labs.widgets.speedup.points import SEED_POINTS, measured_points
 from specdec_labs.widgets.speedup.settings import settings_from_link
 from specdec_labs.widgets.speedup.static import static_speedup
 from specdec_labs.widgets.speedup.view_model import view_model
 
 if TYPE_CHECKING:
+    from specdec_core.cost_curve import CostCurve
     from specdec_labs.widgets.speedup.live import SpeedupExplorer
 
-__all__ = ["SEED_POINTS", "measured_points", "settings_from_link", "speedup_explorer", "static_speedup", "view_model"]
+__all__ = [
+    "SEED_POINTS",
+    "measured_costs",
+    "measured_points",
+    "settings_from_link",
+    "speedup_explorer",
+    "static_speedup",
+    "view_model",
+]
 
 
 def speedup_explorer(
-    points: Iterable[Mapping[str, Any]] = SEED_POINTS, *, link: str = "", **settings: Any
+    points: Iterable[Mapping[str, Any]] = SEED_POINTS,
+    *,
+    costs: "CostCurve | Mapping[str, Any] | None" = None,
+    link: str = "",
+    **settings: Any,
 ) -> "SpeedupExplorer":
     """The live explorer at `settings` (as in `view_model`), or at those of a `link` it wrote, with `points` on it.
+
+    `costs`, a measurement that `measured_costs` takes, adds "measured costs" to where costs come from, opens
+    with it, and judges measured points by it.
 
     Raises:
         ImportError: ipywidgets or anywidget is missing; `static_speedup` needs neither.
@@ -35,4 +52,5 @@ def speedup_explorer(
     from specdec_labs.widgets.speedup.live import SpeedupExplorer
 
     carried = settings_from_link(link) if link else {}
-    return SpeedupExplorer({**carried, **settings, "points": [dict(point) for point in points]})
+    given = {} if costs is None else {"cost": "measured", "measured": measured_costs(costs)}
+    return SpeedupExplorer({**given, **carried, **settings, "points": [dict(point) for point in points]})

@@ -15,7 +15,7 @@ SEED_POINTS: tuple[dict[str, Any], ...] = tuple(
 
 
 def checked_points(points: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The points as plain data, each with label, alpha, gamma, speedup and origin.
+    """The points as plain data, each with label, alpha, gamma, speedup, origin and drafter (None: not said).
 
     Raises:
         ValueError: an entry is missing or out of range; a point whose gamma is beyond the map is drawn at its edge.
@@ -39,6 +39,7 @@ def checked_points(points: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
                 "gamma": int(point["gamma"]),
                 "speedup": float(point["speedup"]),
                 "origin": origin,
+                "drafter": point.get("drafter"),
             }
         )
     return found
@@ -61,6 +62,7 @@ def measured_points(report: Mapping[str, Any]) -> list[dict[str, Any]]:
             "gamma": row["gamma"],
             "speedup": row["speedup"],
             "origin": "measured",
+            "drafter": row["drafter"],
         }
         for row in report["rows"]
         if row["alpha"] is not None

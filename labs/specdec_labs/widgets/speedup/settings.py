@@ -18,9 +18,11 @@ DEFAULTS: dict[str, Any] = {
     "batch": 1,
     "context": 512,
     "devices": 8,
+    "measured_drafter": "",
+    "measured": None,
     "points": (),
 }
-LINKED = tuple(name for name in DEFAULTS if name != "points")
+LINKED = tuple(name for name in DEFAULTS if name not in ("points", "measured"))
 _RANGES: dict[str, tuple[float, float]] = {
     "alpha": (0, 1),
     "gamma": (1, GAMMAS[-1]),
@@ -46,7 +48,7 @@ def checked_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
                 f"{name} is {value!r}; expected a {'whole ' if name in _WHOLE else ''}number, {low} to {high}"
             )
     lists = {
-        "cost": ("ratio", "roofline"),
+        "cost": ("ratio", "roofline", "measured"),
         "hardware": hardware_names(),
         "target": tuple(TARGETS),
         "drafter": (FREE, *TARGETS),

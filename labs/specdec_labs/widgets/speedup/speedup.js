@@ -24,7 +24,7 @@ export function shade(value) {
 
 export function csvOf(view) {
   const lines = ["alpha,gamma,speedup,kind,label"];
-  const kind = view.settings.cost === "ratio" ? "formula" : "roofline";
+  const kind = view.settings.cost === "ratio" ? "formula" : view.settings.cost;
   view.gammas.forEach((gamma, row) => view.alphas.forEach((alpha, column) => lines.push(`${alpha},${gamma},${view.cells[row][column]},${kind},`)));
   for (const point of view.points) lines.push(`${point.alpha},${point.gamma},${point.speedup},${point.origin},"${point.label.replaceAll('"', '""')}"`);
   return lines.join("\n") + "\n";
@@ -32,9 +32,9 @@ export function csvOf(view) {
 
 // Where the values of points go: above, below or beside their marks, over no mark and no other value. Points that
 // crowd leave some without a place (null); the table under the map has them all.
-export function labelPlaces(points, scale) {
+export function labelPlaces(points, scale, names = []) {
   const marks = points.map((point) => [scale.x(point.alpha), scale.y(point.gamma)]);
-  const taken = [];
+  const taken = [...names];
   return marks.map(([x, y], index) => {
     const isFree = ([a, b]) => a > MAP.left + 21 && a < MAP.width - 21 && b > MAP.top + 24 && b < MAP.height - MAP.bottom
       && taken.every(([c, d]) => Math.abs(a - c) > 43 || Math.abs(b - d) > 13)
@@ -43,6 +43,22 @@ export function labelPlaces(points, scale) {
     if (place) taken.push(place);
     return place;
   });
+}
+
+// Where the names of contours go: at the top of their line, or lower on it where a name or a mark is in the way.
+export function contourPlaces(view, scale) {
+  const busy = view.points.map((point) => [scale.x(point.alpha), scale.y(point.gamma)]);
+  const taken = [];
+  const levels = Object.entries(view.contours).sort((one, other) => one[0] - other[0]);
+  for (const [level, alphas] of levels) {
+    const places = view.gammas.flatMap((gamma, row) => (alphas[row] === null ? [] : [[scale.x(alphas[row]), scale.y(gamma)]]));
+    const inside = places.reverse().map(([x, y], index) => [Math.max(MAP.left + 14, Math.min(x, MAP.width - 26)), index ? y + 4 : Math.max(y + 4, MAP.top + 16)]);
+    const isFree = ([a, b]) => taken.every(([, [c, d]]) => Math.abs(a - c) > 34 || Math.abs(b - d) > 15)
+      && busy.every(([c, d]) => Math.abs(a - c) > 30 || Math.abs(b - d) > 26);
+    const place = inside.find(isFree);
+    if (place) taken.push([`${level}x`, place]);
+  }
+  return taken;
 }
 
 class SpeedupPage {
@@ -54,11 +70,13 @@ class SpeedupPage {
     const set = (name) => (value) => send(model, { [name]: value });
     this.alpha = slider("alpha", { min: 0, max: 1, step: 0.01, value: start.alpha, show: (a) => a.toFixed(2), change: set("alpha") });
     this.gamma = slider("gamma", { min: 1, max: view.gammas.length, step: 1, value: start.gamma, show: String, change: set("gamma") });
-    this.mode = chooser("costs from", [["ratio", "one ratio c"], ["roofline", "roofline of two models"]], start.cost, set("cost"));
+    this.mode = chooser("costs from", view.choices.cost, start.cost, set("cost"));
     this.c = slider("c", { min: 0, max: 1, step: 0.005, value: start.c, show: (c) => c.toFixed(3), change: set("c") });
     this.menus = Object.fromEntries(["hardware", "target", "drafter"].map((name) => [name, chooser(name, view.choices[name], start[name], set(name))]));
     this.numbers = Object.fromEntries(NUMBERS.map((name) => [name, this.numberField(name, start[name])]));
+    this.measuredDrafter = chooser("drafts from", view.choices.measured_drafter, start.measured_drafter, set("measured_drafter"));
     this.ratioRow = this.row(this.c.box);
+    this.measuredRow = this.row(this.measuredDrafter.box);
     this.roofRow = this.row(...Object.values(this.menus).map((menu) => menu.box), ...NUMBERS.map((name) => this.numbers[name].box));
     this.problem = problemLine();
     this.costs = element("p", "sd-caption");
@@ -67,9 +85,9 @@ class SpeedupPage {
     this.side = element("div", "sd-side");
     const both = element("div", "sd-both");
     both.append(this.map, this.side);
-    this.points = element("div");
+    this.points = element("div", "sd-points");
     this.link = element("input", "sd-link", undefined, { type: "text", readonly: "", "aria-label": "link with these settings" });
-    this.root.append(this.row(this.alpha.box, this.gamma.box, this.mode.box), this.ratioRow, this.roofRow, this.problem, this.say,
+    this.root.append(this.row(this.alpha.box, this.gamma.box, this.mode.box), this.ratioRow, this.measuredRow, this.roofRow, this.problem, this.say,
       this.costs, both, this.legend(), this.points, this.exports());
     this.stopFollowing = follow(model, () => this.draw(model.get("view")));
     // the theme may change under a finished drawing
@@ -139,7 +157,7 @@ class SpeedupPage {
     const box = element("p", "sd-caption");
     box.textContent = "Blue: faster than plain; orange, hatched: slower. Thick line: break-even (1x); thin lines: 1.5x, 2x, 3x, 4x. "
       + "Dotted: the best gamma at each alpha. Ring: your place. ◆ measured, □ quoted from the seed documents. "
-      + "Click, drag or use the arrow keys on the map.";
+      + "In the table, ◆ are expected at the measured costs of their own machine where those are given, with every round drafting gamma tokens. Click, drag or use the arrow keys on the map.";
     return box;
   }
 
@@ -168,7 +186,10 @@ class SpeedupPage {
     const { here } = view;
     const settings = latest(this.model);
     this.ratioRow.hidden = settings.cost !== "ratio";
-    this.roofRow.hidden = settings.cost === "ratio";
+    this.roofRow.hidden = settings.cost !== "roofline";
+    this.measuredRow.hidden = settings.cost !== "measured";
+    this.measuredDrafter.select.value = settings.measured_drafter || view.choices.measured_drafter[0]?.[0];
+    this.gamma.input.max = view.gammas.length;
     this.mode.select.value = settings.cost;
     if (document.activeElement !== this.alpha.input) this.alpha.set(settings.alpha);
     if (document.activeElement !== this.gamma.input) this.gamma.set(settings.gamma);
@@ -205,20 +226,17 @@ function paintMap(pen, view, look) {
   pen.fillRect(0, 0, MAP.width, MAP.height);
   paintCells(pen, view, scale, look);
   pen.lineCap = "round";
-  let labelled = -100;
-  const names = [];
+  const names = contourPlaces(view, scale);
   for (const [level, alphas] of Object.entries(view.contours).sort((one, other) => one[0] - other[0])) {
     const places = view.gammas.flatMap((gamma, row) => (alphas[row] === null ? [] : [[scale.x(alphas[row]), scale.y(gamma)]]));
     line(pen, places, look.ink, level === "1" ? 3 : 1);
-    const end = places.length ? Math.max(MAP.left + 14, Math.min(places[places.length - 1][0], MAP.width - 26)) : labelled;
-    if (end > labelled + 34) names.push([`${level}x`, (labelled = end)]);
   }
   pen.setLineDash([1, 5]);
   line(pen, view.ridge.flatMap((gamma, column) => (gamma ? [[scale.x(view.alphas[column]), scale.y(gamma)]] : [])), look.ink, 3);
   pen.setLineDash([]);
-  for (const [name, place] of names) outlined(pen, name, place, MAP.top + 16, look, "12px");
+  for (const [name, place] of names) outlined(pen, name, ...place, look, "12px");
   paintAxes(pen, view, scale, look);
-  paintPoints(pen, view.points, scale, look);
+  paintPoints(pen, view.points, scale, look, names);
   const [x, y] = [scale.x(view.here.alpha), scale.y(view.here.gamma)];
   for (const [radius, colour] of [[9, look.paper], [8, look.ink]]) {
     pen.beginPath();
@@ -284,9 +302,9 @@ function outlined(pen, text, x, y, look, size) {
   pen.fillText(text, x, y);
 }
 
-function paintPoints(pen, points, scale, look) {
+function paintPoints(pen, points, scale, look, names) {
   for (const point of points) outlined(pen, MARKS[point.origin], scale.x(point.alpha), scale.y(point.gamma) + 6, look, "17px");
-  labelPlaces(points, scale).forEach((place, index) => place && outlined(pen, `${points[index].speedup.toFixed(2)}x`, ...place, look, "12px"));
+  labelPlaces(points, scale, names.map(([, place]) => place)).forEach((place, index) => place && outlined(pen, `${points[index].speedup.toFixed(2)}x`, ...place, look, "12px"));
 }
 
 // The speed-up by window at the chosen alpha, with the line at 1.
@@ -313,11 +331,11 @@ function pointTable(points) {
   if (!points.length) return element("div");
   const table = element("table");
   const head = element("tr");
-  for (const title of ["", "point", "alpha", "gamma", "speed-up", "the map says", "ratio"]) head.append(element("th", "", title, { scope: "col" }));
+  for (const title of ["", "point", "alpha", "gamma", "speed-up", "expected", "by", "ratio"]) head.append(element("th", "", title, { scope: "col" }));
   table.append(head);
   for (const point of points) {
     const row = element("tr");
-    const cells = [MARKS[point.origin], `${point.label} (${point.origin})`, point.alpha.toFixed(2), point.gamma, `${point.speedup.toFixed(2)}x`, `${point.modelled.toFixed(2)}x`, point.ratio.toFixed(2)];
+    const cells = [MARKS[point.origin], `${point.label} (${point.origin})`, point.alpha.toFixed(2), point.gamma, `${point.speedup.toFixed(2)}x`, point.modelled === null ? "–" : `${point.modelled.toFixed(2)}x`, point.judged_by ?? "another machine", point.ratio?.toFixed(2) ?? "–"];
     for (const cell of cells) row.append(element("td", "", cell));
     table.append(row);
   }

@@ -19,7 +19,7 @@ def render(view: Mapping[str, Any]) -> str:
     """HTML of what `view_model` returned."""
     columns = [round(50 * alpha) for alpha in SHOWN_ALPHAS]
     rows = []
-    for gamma in SHOWN_GAMMAS:
+    for gamma in (gamma for gamma in SHOWN_GAMMAS if gamma in view["gammas"]):
         place = view["gammas"].index(gamma)
         even = view["contours"]["1"][place]
         cells = [_cell(view["cells"][place][column]) for column in columns]
@@ -49,9 +49,10 @@ def _points(points: list[Mapping[str, Any]]) -> str:
             p["alpha"],
             p["gamma"],
             f"{p['speedup']:.2f}",
-            f"{p['modelled']:.2f}",
-            f"{p['ratio']:.2f}",
+            "–" if p["modelled"] is None else f"{p['modelled']:.2f}",
+            p["judged_by"] or "another machine",
+            "–" if p["ratio"] is None else f"{p['ratio']:.2f}",
         )
         for p in points
     ]
-    return table(("point", "origin", "alpha", "gamma", "speed-up", "the map says", "ratio"), rows)
+    return table(("point", "origin", "alpha", "gamma", "speed-up", "expected", "by", "ratio"), rows)

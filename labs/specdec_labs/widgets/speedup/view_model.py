@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 
 from specdec_core.speed_formulas import expected_accepted, expected_tokens, implied_alpha
 from specdec_core.step_costs import StepCosts, best_gamma_of, break_even_alpha
-from specdec_labs.widgets.speedup.costs import GAMMAS, choices, prices_of
+from specdec_labs.widgets.speedup.costs import GAMMAS, choices, measured_prices, prices_of
 from specdec_labs.widgets.speedup.points import checked_points
 from specdec_labs.widgets.speedup.settings import LINKED, checked_settings
 
@@ -20,26 +20,32 @@ def view_model(settings: Mapping[str, Any] | None = None) -> dict[str, Any]:
 
     `cells[g][a]` is the speed-up at `gammas[g]`, `alphas[a]`; `contours` has for each level the alpha that reaches it
     at every gamma (None: no alpha does); `ridge` the best gamma at every alpha (0: plain decoding is fastest); `slice`
-    the speed-up by gamma at the chosen alpha; `here` the chosen place; `points` with what the map says there.
+    the speed-up by gamma at the chosen alpha; `here` the chosen place, at the largest gamma with a price where the
+    chosen one has none. `points` have `modelled` at the measured costs of their own drafter where those are given,
+    else at the map's (`judged_by` says which; None: this map prices another machine), and `ratio` to it.
 
     Raises:
-        ValueError: settings out of range, an unknown preset, or a point without its numbers.
+        ValueError: settings out of range, an unknown preset, measured costs that are missing, or a point without its
+            numbers.
     """
     chosen = checked_settings(settings or {})
     priced = prices_of(chosen)
     costs = priced.costs
+    gammas = GAMMAS[: costs.largest_gamma]
+    gamma = min(chosen["gamma"], gammas[-1])
+    short = f"Measured for windows up to {gammas[-1]}: shown for that, not {chosen['gamma']}."
     return {
         "version": 1,
         "settings": {name: chosen[name] for name in LINKED},
-        "choices": choices(),
+        "choices": choices(chosen["measured"]),
         "alphas": list(ALPHAS),
-        "gammas": list(GAMMAS),
+        "gammas": list(gammas),
         **_map(costs),
-        "slice": [round(_speed(chosen["alpha"], gamma, costs), 4) for gamma in (0, *GAMMAS)],
-        "here": _here(chosen["alpha"], chosen["gamma"], costs),
+        "slice": [round(_speed(chosen["alpha"], window, costs), 4) for window in (0, *gammas)],
+        "here": _here(chosen["alpha"], gamma, costs),
         "costs": priced.says,
-        "warning": priced.warning,
-        "points": [_judged(point, costs) for point in checked_points(chosen["points"])],
+        "warning": priced.warning if gamma == chosen["gamma"] else short,
+        "points": [_judged(point, costs, chosen) for point in checked_points(chosen["points"])],
         "link": "speedup?" + urlencode({name: chosen[name] for name in LINKED}),
         "problem": "",
     }
@@ -48,9 +54,10 @@ def view_model(settings: Mapping[str, Any] | None = None) -> dict[str, Any]:
 @lru_cache(maxsize=64)
 def _map(costs: StepCosts) -> dict[str, Any]:
     """What depends on the prices alone: it stays as it is while alpha and gamma are dragged."""
-    exact = [[tokens / costs.of_round(gamma) for tokens in line] for gamma, line in zip(GAMMAS, _tokens())]
+    gammas = GAMMAS[: costs.largest_gamma]
+    exact = [[tokens / costs.of_round(gamma) for tokens in line] for gamma, line in zip(gammas, _tokens())]
     cells = [[round(value, 4) for value in line] for line in exact]
-    contours = {f"{level:g}": [_alpha_reaching(level, gamma, costs) for gamma in GAMMAS] for level in LEVELS}
+    contours = {f"{level:g}": [_alpha_reaching(level, gamma, costs) for gamma in gammas] for level in LEVELS}
     return {"cells": cells, "contours": contours, "ridge": _ridge(exact)}
 
 
@@ -101,21 +108,27 @@ def _sentence(found: Mapping[str, Any], is_free: bool) -> str:
     verdict = "faster than plain decoding" if speedup > 1 else "as fast as plain decoding"
     if speedup < 1:
         verdict = "SLOWER than plain decoding"
-    pays = "at no alpha does it pay" if even is None else f"it pays above alpha {even:.4f}"
+    pays = "at no alpha does it pay" if even is None else f"it pays above alpha {even:.2f}"
     best = (
-        f"The best window here is {found['best_gamma']}, with {found['best_speedup']:.4f}."
+        f"The best window here is {found['best_gamma']}, with {found['best_speedup']:.2f}."
         if found["best_gamma"]
         else "At this alpha no window gains anything."
     )
     if is_free:
-        best = f"A longer window costs nothing here, so it is never worse: at most {found['best_speedup']:.4f}."
+        best = f"A longer window costs nothing here, so it is never worse: at most {found['best_speedup']:.2f}."
     return (
-        f"With alpha {found['alpha']:g} and gamma {found['gamma']} a round emits {found['tokens']:.4f} tokens and "
-        f"costs {found['cost']:.4f} plain steps: speed-up {speedup:.4f}, {verdict}; {pays}. {best}"
+        f"With alpha {found['alpha']:g} and gamma {found['gamma']} a round emits {found['tokens']:.2f} tokens and "
+        f"costs {found['cost']:.2f} plain steps: speed-up {speedup:.2f}, {verdict}; {pays}. {best}"
     )
 
 
-def _judged(point: Mapping[str, Any], costs: StepCosts) -> dict[str, Any]:
-    """A point with the speed-up that the map has at its place, and the ratio of the two."""
-    modelled = _speed(point["alpha"], point["gamma"], costs)
-    return {**point, "modelled": round(modelled, 4), "ratio": round(point["speedup"] / modelled, 4)}
+def _judged(point: Mapping[str, Any], costs: StepCosts, chosen: Mapping[str, Any]) -> dict[str, Any]:
+    """A point with the speed-up that is expected of it, and the ratio of the two."""
+    own = measured_prices(chosen["measured"], point["drafter"]) if point["origin"] == "measured" else None
+    is_foreign = own is None and chosen["cost"] == "measured"
+    prices = own or costs
+    if is_foreign or point["gamma"] > prices.largest_gamma:
+        return {**point, "modelled": None, "ratio": None, "judged_by": None}
+    modelled = _speed(point["alpha"], point["gamma"], prices)
+    by = "the map" if own is None else "measured costs"
+    return {**point, "modelled": round(modelled, 4), "ratio": round(point["speedup"] / modelled, 4), "judged_by": by}

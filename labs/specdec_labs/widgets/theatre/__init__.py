@@ -17,11 +17,11 @@ __all__ = ["StaticTheatre", "Theatre", "provenance_html", "static_theatre", "the
 
 
 def theatre(trace: Trace) -> "Theatre":
-    """The live widget of a chain trace, at its first step.
+    """The live widget of a trace, at its first refusal: an empty stage would be the first thing seen.
 
     Raises:
         ImportError: ipywidgets or anywidget is missing (the message says which); `static_theatre` needs neither.
-        ValueError: a round drafted a tree.
+        ValueError: the record of a round contradicts itself.
     """
     return _live_class().of(trace)
 

@@ -27,8 +27,9 @@ class Theatre(anywidget.AnyWidget):
 
     @classmethod
     def of(cls, trace: Trace) -> Self:
-        """The theatre of a chain trace. ValueError when a round drafted a tree."""
-        return cls(view=view_model(trace))
+        """The theatre of a trace, at its first refusal. ValueError when the record contradicts itself."""
+        view = view_model(trace)
+        return cls(view=view, position=view["opens_at"])
 
     @property
     def step(self) -> dict[str, Any]:

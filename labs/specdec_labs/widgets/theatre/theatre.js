@@ -12,6 +12,7 @@ const LEGEND = [
 ];
 const SERIES = { p: "target p", q: "draft q", residual: "residual" };
 const BEAT_MS = 1100;
+const PROMPT_TAIL = 12;
 
 function element(tag, className, text) {
   const node = document.createElement(tag);
@@ -71,13 +72,50 @@ function chip(text, origin, title) {
   return node;
 }
 
+// The prompt reads as text, with its spaces; a long one (a chat format has dozens of tokens) shows its end only.
+function promptText(tokens, name) {
+  const prompt = element("span", "sd-prompt");
+  const folded = tokens.slice(0, tokens.length > 2 * PROMPT_TAIL ? -PROMPT_TAIL : 0);
+  const chips = tokens.map((token) => chip(name(token).replaceAll("␣", " "), "prompt", `prompt, id ${token}`));
+  if (folded.length) {
+    const fold = button("", "", "Enter", () => set(fold.getAttribute("aria-expanded") !== "true"));
+    fold.classList.add("sd-fold");
+    const set = (isOpen) => {
+      fold.setAttribute("aria-expanded", isOpen);
+      fold.textContent = isOpen ? "fold the prompt" : `… ${folded.length} tokens of the prompt`;
+      fold.setAttribute("aria-label", isOpen ? fold.textContent : `show ${folded.length} more tokens of the prompt`);
+      chips.slice(0, folded.length).forEach((node) => (node.hidden = !isOpen));
+    };
+    set(false);
+    prompt.append(fold);
+  }
+  prompt.append(...chips);
+  return prompt;
+}
+
+// Every generated token as a cell that shows where it came from; a click goes to the step that added it.
+function originStrip(view, go) {
+  const strip = element("div", "sd-origins");
+  strip.setAttribute("role", "img");
+  const counts = LEGEND.map(([origin, meaning]) => [view.tokens.filter(([, from]) => from === origin).length, meaning]);
+  strip.setAttribute("aria-label", `All ${view.tokens.length} tokens by origin: ${counts.filter(([count]) => count).map(([count, meaning]) => `${count} ${meaning}`).join("; ")}`);
+  const cells = view.tokens.map(([token, origin, round], index) => {
+    const cell = element("span", `sd-token sd-${origin}`);
+    cell.append(element("span", "sd-mark", MARK[origin]));
+    if (round !== view.tokens[index - 1]?.[2] && index) cell.classList.add("sd-starts");
+    cell.title = `${view.texts[token] ?? `#${token}`}: ${origin}${round ? `, round ${round}` : ""}`;
+    cell.addEventListener("click", () => go(view.steps.findIndex((step) => step.shown > index)));
+    strip.append(cell);
+    return cell;
+  });
+  return { strip, cells };
+}
+
 function storyText(view, name) {
   const box = element("div", "sd-story");
   box.setAttribute("aria-label", "Text so far");
   box.tabIndex = 0;
-  const prompt = element("span", "sd-prompt");
-  for (const token of view.prompt) prompt.append(chip(name(token), "prompt", `prompt, id ${token}`));
-  box.append(prompt);
+  box.append(promptText(view.prompt, name));
   const chips = view.tokens.map(([token, origin, round]) => {
     const node = chip(name(token), origin, `${origin}${round ? `, round ${round}` : ""}, id ${token}`);
     box.append(node);
@@ -180,13 +218,25 @@ function placeInTree(node, [depth, lane, isFirst]) {
   node.prepend(element("span", "sd-branch", isFirst ? "─" : "└"));
 }
 
+// Outside the rounds there is nothing to judge: the stage shows the whole text by origin.
+function overview(view, name) {
+  const box = element("div", "sd-stage");
+  if (!view.tokens.length) return box;
+  const { rounds, drafted, accepted } = view.counters;
+  box.append(element("p", "sd-caption", `The whole text, by where each token came from: ${rounds} rounds, ${accepted} of ${drafted} drafts accepted.`));
+  const text = element("p", "sd-whole");
+  view.tokens.forEach(([token, origin, round]) => text.append(chip(name(token), origin, `${origin}${round ? `, round ${round}` : ""}, id ${token}`)));
+  box.append(text);
+  return box;
+}
+
 function stage(step, name) {
   const box = element("div", "sd-stage");
   box.append(draftStrip(step, name));
   if (step.coin && step.coin.ratio !== null) box.append(coinGauge(step.coin, step.tree !== null));
   const state = step.kind === "judge" ? step.drafts[step.draft][1] : step.kind;
   if (step.bars) box.append(chart(step.bars, name, state));
-  else if (step.kind === "judge" || step.round === null) box.append(element("div"));
+  else if (step.kind === "judge") box.append(element("div"));
   else if (step.tree && step.kind === "recovered") {
     box.append(element("p", "sd-caption", "The law left after several refusals is not recorded."));
   } else if (step.kind !== "round" && step.kind !== "stopped") {
@@ -234,6 +284,7 @@ class Player {
     this.timer = null;
     this.name = (token) => this.view.texts[token] ?? `#${token}`;
     this.story = storyText(this.view, this.name);
+    this.origins = originStrip(this.view, (position) => this.move(position));
     this.label = element("strong", "sd-heading");
     this.say = element("p", "sd-say");
     this.scene = element("div");
@@ -258,7 +309,7 @@ class Player {
     live.setAttribute("role", "status");
     live.setAttribute("aria-live", "polite");
     live.append(this.label, this.say);
-    root.append(legend(), this.story.box, this.controls(), live, this.scene, this.totals);
+    root.append(legend(), this.story.box, this.origins.strip, this.controls(), live, this.scene, this.totals);
     return root;
   }
 
@@ -337,11 +388,13 @@ class Player {
     this.say.textContent = step.say;
     const before = position > 0 ? steps[position - 1].shown : 0;
     this.story.chips.forEach((node, index) => {
-      node.hidden = index >= step.shown;
+      // later tokens keep their room: a box that grew with the text would push the controls down
+      node.classList.toggle("sd-later", index >= step.shown);
       node.classList.toggle("sd-new", index >= before && index < step.shown);
+      this.origins.cells[index].classList.toggle("sd-ahead", index >= step.shown);
     });
     this.follow();
-    this.scene.replaceChildren(stage(step, this.name));
+    this.scene.replaceChildren(step.round === null ? overview(this.view, this.name) : stage(step, this.name));
     this.totals.replaceChildren(counters(step.counters));
     this.place.textContent = `step ${position + 1} of ${this.last + 1}`;
     this.scrub.value = position;

@@ -22,8 +22,8 @@ def view_model(trace: Trace) -> dict[str, Any]:
     from 1, None outside); label; say (the sentence); shown (generated tokens on the page by then); drafts (each
     drafted token and its state); tree (None for a chain, else [depth, lane, is first child] of each drafted token);
     draft (the one being judged); token (what the step added without a draft); bars; coin (p, q, ratio, u, accepted);
-    counters (finished rounds only). `tokens` lists what was generated as [id, origin, round]; `texts` maps ids to
-    printable strings.
+    counters (finished rounds only). `opens_at` is the step to begin with, the first refusal. `tokens` lists what was
+    generated as [id, origin, round]; `texts` maps ids to printable strings.
 
     Raises:
         ValueError: the record of a round contradicts itself.
@@ -35,11 +35,20 @@ def view_model(trace: Trace) -> dict[str, Any]:
     return {
         "version": 1,
         "steps": steps,
+        "opens_at": _opening(steps),
         "tokens": provenance(trace),
         "prompt": list(trace.prompt),
         "texts": {str(token): story.text(token) for token in sorted(_mentioned(trace, steps))},
         "counters": story.counters.as_dict(),
     }
+
+
+def _opening(steps: list[Step]) -> int:
+    """The first refusal; where nothing was refused the first judged draft, else the last step of the first round."""
+    judged = [place for place, step in enumerate(steps) if step["kind"] == "judge"]
+    refused = [place for place in judged if steps[place]["drafts"][steps[place]["draft"]][1] == "refused"]
+    told = [place for place, step in enumerate(steps) if step["round"] is not None]
+    return next(iter([*refused, *judged, *told, len(steps) - 1]))
 
 
 def provenance(trace: Trace) -> list[tuple[int, str, int | None]]:

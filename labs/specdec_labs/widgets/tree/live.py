@@ -39,4 +39,4 @@ class TreeView(anywidget.AnyWidget):
         if bundle is None:
             return None
         data, metadata = bundle
-        return {**data, "text/html": render(self.view)}, metadata
+        return {**data, "text/html": render(self.view, self.frame)}, metadata

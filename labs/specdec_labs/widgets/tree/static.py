@@ -7,7 +7,7 @@ from typing import Any
 from specdec_labs.widgets.tree.view_model import Frame, view_model
 from specdec_labs.widgets.twin import StaticTwin, paragraph, table
 
-_FATES = {"stays": "stays", "moves": "moves to row {to}", "freed": "freed", "": "waits for the verdict"}
+_FATES = {"stays": "stays", "moves": "moves to slot {to}", "freed": "freed", "": "waits for the verdict"}
 
 
 def static_tree(frames: Sequence[Frame]) -> StaticTwin:
@@ -21,7 +21,7 @@ def render(view: Mapping[str, Any], frame: int = 0) -> str:
     rows = [
         (
             entry["row"],
-            "pending" if entry["node"] < 0 else entry["node"],
+            _name(entry["node"]),
             shown["pending"] if entry["node"] < 0 else shown["nodes"][entry["node"]]["token"],
             "" if entry["node"] < 0 else shown["nodes"][entry["node"]]["parent"],
             shown["prefix"] if entry["node"] < 0 else shown["nodes"][entry["node"]]["position"],
@@ -30,12 +30,21 @@ def render(view: Mapping[str, Any], frame: int = 0) -> str:
         )
         for entry in shown["rows"]
     ]
-    mask = "\n".join("".join("■" if seen == "1" else "·" for seen in row) for row in shown["mask"])
+    mask = "\n".join(
+        f"{_name(place - 1):>2} " + "".join("■" if seen == "1" else "·" for seen in row)
+        for place, row in enumerate(shown["mask"])
+    )
+    cached = " (every row also sees the whole cache before them)" if shown["prefix"] else ""
     return (
         paragraph(
             f"{shown['label']}: {shown['leaves']} paths, depth {shown['depth']}, after {shown['prefix']} cached tokens."
         )
-        + table(("cache row", "node", "token", "parent", "position", "verdict", "its row"), rows)
-        + paragraph("The mask among the fed rows (every row also sees the whole cache before them):")
+        + table(("cache slot", "node", "token", "parent", "position", "verdict", "its slot"), rows)
+        + paragraph(f"The mask among the fed tokens{cached}, P for the pending one, then the nodes in order:")
         + f"<pre>{escape(mask)}</pre>"
     )
+
+
+def _name(node: int) -> str:
+    """A node's number as everywhere in the view; P is the pending token."""
+    return "P" if node < 0 else str(node)

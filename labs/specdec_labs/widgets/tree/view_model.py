@@ -42,7 +42,7 @@ def frame_of(
     notes: Mapping[int, str] | None = None,
     pending: str = "pending",
 ) -> Frame:
-    """One tree after `prefix` cached tokens and the pending one.
+    """One tree after `prefix` cached tokens and the pending one. A `name` of "" says the tokens are not known.
 
     `nodes` has a row per node: id, token, parent, depth, lane, position, state (accepted, other, or "" without a
     `path`) and note. `mask` has a string per fed row (the pending token, then the nodes), "1" where it sees a fed
