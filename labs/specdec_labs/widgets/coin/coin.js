@@ -40,6 +40,7 @@ class CoinPage {
       this.row(this.v.box, this.strip), this.say,
       element("h4", "", "Many rounds"), this.buildButtons(), this.samples,
     );
+    this.needing = [...this.root.children];
     this.stop = follow(model, () => this.draw(model.get("view")));
   }
 
@@ -214,10 +215,4 @@ function driftChart(title, points, level, levelName, isLog = false) {
   return chart;
 }
 
-export default {
-  render({ model, el }) {
-    const page = new CoinPage(model);
-    el.append(page.root);
-    return page.stop;
-  },
-};
+export default widget(CoinPage);

@@ -70,7 +70,6 @@ class TreePage {
   key(event) {
     if (!event.key.startsWith("Arrow") || event.ctrlKey || event.metaKey || event.altKey || event.target.type === "range") return;
     event.preventDefault();
-    event.stopPropagation();
     this.choose({ selected: neighbour(this.shown.nodes, this.model.get("selected"), event.key) });
     this.tree.querySelector(".sd-node.sd-now")?.focus();
   }
@@ -178,10 +177,4 @@ class TreePage {
   }
 }
 
-export default {
-  render({ model, el }) {
-    const page = new TreePage(model);
-    el.append(page.root);
-    return () => page.stop();
-  },
-};
+export default widget(TreePage);
