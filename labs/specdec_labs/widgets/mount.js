@@ -17,31 +17,31 @@ function keepKeys(root) {
   root.addEventListener("keydown", (event) => event.stopPropagation());
 }
 
-// Says that the kernel does not answer, and greys out what needs it once it is known to be gone.
+// Greys out what needs the kernel when that restarts, and says so; says, too, when it has not answered for a while.
 function watchKernel(model, root, needing) {
   const notice = element("p", "sd-problem sd-notice", "", { role: "alert" });
+  let timer;
   const say = (text) => {
+    clearTimeout(timer);
     notice.textContent = text && `⚠ ${text}`;
     notice.hidden = !text;
   };
-  let timer;
-  const look = () => {
-    const isGone = root.closest(".jupyter-widgets-disconnected") !== null;
-    clearTimeout(timer);
-    say(isGone ? "Kernel gone: run the cell again." : "");
+  const gone = () => {
+    say("Kernel gone: run the cell again.");
     for (const part of needing) {
-      part.inert = isGone;
-      part.classList.toggle("sd-gone", isGone);
+      part.inert = true;
+      part.classList.add("sd-gone");
     }
   };
   const wait = () => {
     clearTimeout(timer);
     timer = setTimeout(() => say("No answer from the kernel: it is busy or gone. If it is gone, run the cell again."), NO_ANSWER_MS);
   };
+  say("");
   root.prepend(notice);
-  const events = { comm_live_update: look, "change:settings": wait, "msg:custom": look };
+  // the first event comes when a restart cuts the line between page and kernel, which nothing mends
+  const events = { comm_live_update: gone, "change:settings": wait, "msg:custom": () => say("") };
   for (const [name, listener] of Object.entries(events)) model.on(name, listener);
-  look();
   return () => {
     clearTimeout(timer);
     for (const [name, listener] of Object.entries(events)) model.off(name, listener);
