@@ -115,6 +115,7 @@ for decision in trace.decisions:
 # %%
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
+from specdec_labs.plots.page import notebook_template
 
 reading = [launch for launch in trace.launches if any(program.reads for program in launch.programs)]
 figure = make_subplots(
@@ -144,7 +145,7 @@ for column, launch in enumerate(reading, start=1):
     )
 figure.update_xaxes(title_text="token")
 figure.update_yaxes(autorange="reversed")
-figure.update_layout(template="plotly_white", height=340, margin={"l": 10, "r": 10, "t": 40, "b": 10})
+figure.update_layout(template=notebook_template(), height=340, margin={"l": 10, "r": 10, "t": 40, "b": 10})
 figure
 
 # %% [markdown]
