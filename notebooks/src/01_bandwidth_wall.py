@@ -160,6 +160,7 @@ for rows in ROWS:
 
 # %%
 import plotly.graph_objects as go
+
 from specdec_labs.plots.page import notebook_template
 
 figure = go.Figure()

@@ -115,6 +115,7 @@ for decision in trace.decisions:
 # %%
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
+
 from specdec_labs.plots.page import notebook_template
 
 reading = [launch for launch in trace.launches if any(program.reads for program in launch.programs)]

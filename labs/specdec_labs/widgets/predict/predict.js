@@ -4,7 +4,7 @@ class CardPage {
     const { question, options } = model.get("view");
     this.root = frame("card", `Prediction: ${question}`);
     this.say = element("p", "sd-say", "", { role: "status", "aria-live": "polite" });
-    this.buttons = options.map((option) => button(option, option, () => send(model, { answer: option })));
+    this.buttons = options.map((option) => button(option, option, () => model.get("view").is_revealed || send(model, { answer: option })));
     const row = element("div", "sd-row");
     row.append(...this.buttons);
     row.addEventListener("keydown", (event) => this.key(event));
@@ -24,7 +24,8 @@ class CardPage {
   draw(view) {
     for (const node of this.buttons) {
       node.setAttribute("aria-pressed", node.textContent === view.answer);
-      node.disabled = view.is_revealed;
+      // not `disabled`, which would throw the focus out of the card
+      node.setAttribute("aria-disabled", view.is_revealed);
     }
     this.say.textContent = view.say;
   }
