@@ -85,7 +85,12 @@ def test_tree_and_passport_travel_whole() -> None:
 
 def test_every_view_is_shown_with_its_static_twin_and_stays_small(monkeypatch: pytest.MonkeyPatch) -> None:
     shown: list[dict[str, Any]] = []
-    monkeypatch.setattr("IPython.display.display", lambda data, *, raw: shown.append(data))
+
+    def display(data: dict[str, Any], *, raw: bool) -> None:
+        assert raw
+        shown.append(data)
+
+    monkeypatch.setattr("IPython.display.display", display)
     for name, widget in all_live().items():
         widget._ipython_display_()
         view, twin = shown[-2:]

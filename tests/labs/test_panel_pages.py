@@ -459,8 +459,9 @@ NOTEBOOK = """() => {
     const name = (event) => `${event.target.tagName} ${event.target.getAttribute("aria-label")} ${event.key}`;
     document.addEventListener("keydown", (event) => {
         let node = event.target;
-        while (node && !node.hasAttribute("data-lm-suppress-shortcuts") && !node.matches(":focus")) node = node.parentElement;
-        if (!node || node.hasAttribute("data-lm-suppress-shortcuts")) return;
+        const isEnd = (node) => node.hasAttribute("data-lm-suppress-shortcuts");
+        while (node && !isEnd(node) && !node.matches(":focus")) node = node.parentElement;
+        if (!node || isEnd(node)) return;
         leaks.push(`${name(event)}: taken for a shortcut`);
         event.preventDefault();
     }, true);
@@ -472,7 +473,8 @@ NOTEBOOK = """() => {
 RING = """(node) => {
     const mark = node.querySelector(":scope > rect") ?? node;
     const style = getComputedStyle(mark);
-    const ring = mark === node ? (parseFloat(style.outlineWidth) >= 2 && style.outlineStyle !== "none" ? style.outlineColor : null) : style.stroke;
+    const hasOutline = parseFloat(style.outlineWidth) >= 2 && style.outlineStyle !== "none";
+    const ring = mark !== node ? style.stroke : hasOutline ? style.outlineColor : null;
     const light = (colour) => colour.match(/[0-9.]+/g).slice(0, 3).map((part) => part / 255)
         .map((part) => (part <= 0.03928 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4))
         .reduce((sum, part, place) => sum + part * [0.2126, 0.7152, 0.0722][place], 0.05);
@@ -485,7 +487,8 @@ RING = """(node) => {
 KIND = """(node) => [(node.getAttribute("aria-label") ?? "").slice(0, 30), node.type ?? node.tagName.toLowerCase()]"""
 
 CONTROLS = """() => [...document.querySelectorAll("input, select, button, [tabindex]")]
-    .filter((node) => node.tabIndex >= 0 && node.checkVisibility() && !node.disabled && (node.type !== "radio" || node.checked))
+    .filter((node) => node.tabIndex >= 0 && node.checkVisibility() && !node.disabled)
+    .filter((node) => node.type !== "radio" || node.checked)
     .map((node) => node.getAttribute("aria-label").slice(0, 30))"""
 
 KEYS = ("ArrowUp", "ArrowDown", "ArrowLeft", "ArrowRight", "End", "Home", "m", "Shift+Enter", "Enter", "Escape")

@@ -53,7 +53,8 @@ LISTEN = """() => {
     const name = (event) => `${event.target.tagName} ${event.target.getAttribute("aria-label")} ${event.key}`;
     for (const root of document.querySelectorAll(".sd-panel, .sd-theatre")) {
         // JupyterLab has looked for a shortcut by now: its listener is the document's
-        root.addEventListener("keydown", (event) => event.defaultPrevented && leaks.push(`shortcut ${name(event)}`), true);
+        const look = (event) => event.defaultPrevented && leaks.push(`shortcut ${name(event)}`);
+        root.addEventListener("keydown", look, true);
     }
     const notebook = document.querySelector(".jp-Notebook");
     notebook.addEventListener("keydown", (event) => leaks.push(`notebook ${name(event)}`));
