@@ -8,14 +8,13 @@ import sys
 import time
 from typing import Any
 
-import anywidget
 import pytest
 import traitlets
 
 from specdec_core.draft import DraftTree
 from specdec_labs import widgets
 from specdec_labs.widgets.coin import coin_editor
-from specdec_labs.widgets.panel import WIDGET_TYPE
+from specdec_labs.widgets.panel import WIDGET_TYPE, LiveView
 from specdec_labs.widgets.passport import passport
 from specdec_labs.widgets.predict import PredictionCard
 from specdec_labs.widgets.roofline import roofline_explorer
@@ -32,7 +31,7 @@ CHANGES: dict[str, list[dict[str, Any]]] = {
 }
 
 
-def all_live() -> dict[str, anywidget.AnyWidget]:
+def all_live() -> dict[str, LiveView]:
     return {
         **{name: make() for name, make in PANELS.items()},
         "tree": tree_view(DraftTree((1, 2, 3), (-1, -1, 0))),

@@ -146,6 +146,8 @@ def look(page: Any, lab: Any, folder: Path, name: str) -> None:
         for canvas in widget.locator("canvas.sd-map").all():
             assert canvas.evaluate(COLOURS) > 20, "a map without its colours"
         kind = (widget.get_attribute("class") or "").split()[-1]
+        if "js-plotly-plot" in (widget.get_attribute("class") or ""):
+            lab.check_figure(widget)
         if kind not in pictured:
             pictured.add(kind)
             lab.picture(page, folder, f"{name}_{kind}")
