@@ -116,7 +116,7 @@ for decision in trace.decisions:
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from specdec_labs.plots.page import notebook_template
+from specdec_labs.plots.page import COLOURS, notebook_template
 
 reading = [launch for launch in trace.launches if any(program.reads for program in launch.programs)]
 figure = make_subplots(
@@ -135,7 +135,7 @@ for column, launch in enumerate(reading, start=1):
             z=[[None if number is None else number % 3 for number in row] for row in owner],
             customdata=owner,
             y=labels,
-            colorscale="Cividis",
+            colorscale=COLOURS[:3],
             showscale=False,
             xgap=1,
             ygap=2,

@@ -101,7 +101,7 @@ def test_no_key_in_a_control_reaches_the_notebook(page: Any, lab: Any, theme: st
             if before:  # one step left, or one right from the left end
                 assert control.input_value() != before or control.get_attribute("min") == before, control
             assert page.evaluate("document.activeElement.closest('.sd-panel, .sd-theatre') !== null"), (
-                "the focus is gone"
+                f"{kind} {place}: the focus is gone"
             )
             page.keyboard.press("Escape")
     assert page.evaluate("leaks") == []

@@ -84,9 +84,12 @@ class TreePage {
     this.family = ancestry(this.shown.nodes, selected);
     this.say.textContent = this.sentence(selected);
     if (document.activeElement !== this.frames.input) this.frames.set(index);
+    const hadFocus = this.root.contains(document.activeElement);
     this.tree.replaceChildren(this.treeDrawing(selected));
     this.mask.replaceChildren(this.maskDrawing(selected));
     this.rows.replaceChildren(...this.shown.rows.map((row) => this.rowCell(row, selected)));
+    // what had it is gone: a key pressed next would go to the notebook
+    if (hadFocus && !this.root.contains(document.activeElement)) this.tree.querySelector(".sd-node.sd-now")?.focus({ preventScroll: true });
   }
 
   sentence(selected) {
