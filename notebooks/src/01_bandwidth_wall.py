@@ -165,6 +165,8 @@ with rows_card.covered():
 # %%
 import plotly.graph_objects as go
 
+from specdec_labs.plots.page import notebook_template
+
 figure = go.Figure()
 figure.add_scatter(
     x=list(ROWS),
@@ -182,7 +184,7 @@ figure.add_scatter(
 )
 figure.add_scatter(x=list(ROWS), y=list(ROWS), name="no sharing at all", mode="lines", line={"dash": "dot"})
 figure.update_layout(
-    template="plotly_white",
+    template=notebook_template(),
     height=380,
     margin={"l": 10, "r": 10, "t": 60, "b": 10},
     xaxis_title="tokens in the pass",

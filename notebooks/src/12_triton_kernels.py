@@ -133,6 +133,8 @@ for decision in trace.decisions:
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
+from specdec_labs.plots.page import COLOURS, notebook_template
+
 reading = [launch for launch in trace.launches if any(program.reads for program in launch.programs)]
 figure = make_subplots(
     rows=1, cols=len(reading), subplot_titles=[launch.kernel for launch in reading], shared_yaxes=True
@@ -150,7 +152,7 @@ for column, launch in enumerate(reading, start=1):
             z=[[None if number is None else number % 3 for number in row] for row in owner],
             customdata=owner,
             y=labels,
-            colorscale="Cividis",
+            colorscale=COLOURS[:3],
             showscale=False,
             xgap=1,
             ygap=2,
@@ -161,7 +163,7 @@ for column, launch in enumerate(reading, start=1):
     )
 figure.update_xaxes(title_text="token")
 figure.update_yaxes(autorange="reversed")
-figure.update_layout(template="plotly_white", height=340, margin={"l": 10, "r": 10, "t": 40, "b": 10})
+figure.update_layout(template=notebook_template(), height=340, margin={"l": 10, "r": 10, "t": 40, "b": 10})
 figure
 
 # %% [markdown]

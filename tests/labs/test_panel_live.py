@@ -8,19 +8,19 @@ import sys
 import time
 from typing import Any
 
-import anywidget
 import pytest
 import traitlets
 
 from specdec_core.draft import DraftTree
 from specdec_labs import widgets
 from specdec_labs.widgets.coin import coin_editor
+from specdec_labs.widgets.panel import WIDGET_TYPE, LiveView
 from specdec_labs.widgets.passport import passport
+from specdec_labs.widgets.predict import PredictionCard
 from specdec_labs.widgets.roofline import roofline_explorer
 from specdec_labs.widgets.speedup import SEED_POINTS, speedup_explorer
 from specdec_labs.widgets.tree import tree_view
 
-WIDGET = "application/vnd.jupyter.widget-view+json"
 FOLDER = Path(widgets.__file__).parent
 SCRIPTS = sorted(path.relative_to(FOLDER) for path in FOLDER.glob("*/*.js"))
 PANELS = {"coin": coin_editor, "speedup": speedup_explorer, "roofline": roofline_explorer}
@@ -31,11 +31,12 @@ CHANGES: dict[str, list[dict[str, Any]]] = {
 }
 
 
-def all_live() -> dict[str, anywidget.AnyWidget]:
+def all_live() -> dict[str, LiveView]:
     return {
         **{name: make() for name, make in PANELS.items()},
         "tree": tree_view(DraftTree((1, 2, 3), (-1, -1, 0))),
         "passport": passport(),
+        "card": PredictionCard("how many?", ["few", "many"], [2.0]).card,
     }
 
 
@@ -81,18 +82,27 @@ def test_tree_and_passport_travel_whole() -> None:
     assert book.view == before and book.csv.startswith("task,title,state")
 
 
-def test_every_bundle_carries_its_static_twin_and_stays_small() -> None:
+def test_every_view_is_shown_with_its_static_twin_and_stays_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[dict[str, Any]] = []
+
+    def display(data: dict[str, Any], *, raw: bool) -> None:
+        assert raw
+        shown.append(data)
+
+    monkeypatch.setattr("IPython.display.display", display)
     for name, widget in all_live().items():
-        bundle = widget._repr_mimebundle_()
-        assert bundle is not None, name
-        data, _ = bundle
-        assert WIDGET in data and data["text/html"].startswith("<p>"), name
+        widget._ipython_display_()
+        view, twin = shown[-2:]
+        # alone in its bundle: next to a text, a reader without widgets would show that text above the twin
+        assert view == {WIDGET_TYPE: {"version_major": 2, "version_minor": 0, "model_id": widget.model_id}}, name
+        assert f'id="{widget.twin_id}"' in twin["text/html"] and widget.twin() in twin["text/html"], name
+        assert widget.twin().startswith("<p>"), name
         assert len(json.dumps(widget.get_state(), default=str)) < 120_000, name
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=str)
 def test_a_front_end_is_small_and_without_libraries(script: Path) -> None:
-    files = [FOLDER / script, (FOLDER / script).with_suffix(".css")]
+    files = [FOLDER / script, (FOLDER / script).with_suffix(".css"), FOLDER / "mount.js"]
     if script.parent.name != "theatre":
         files += [FOLDER / "panel.js", FOLDER / "panel.css"]
     assert sum(path.stat().st_size for path in files) <= 30_000

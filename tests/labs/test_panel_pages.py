@@ -8,15 +8,24 @@ from typing import Any
 import pytest
 
 from specdec_core.draft import DraftTree
+from specdec_core.drafters import ModelDrafter
+from specdec_core.engine import Engine
+from specdec_core.toy import toy_pair
+from specdec_core.warp import SamplingParams
 from specdec_labs.grade.records import Progress, TaskProgress
 from specdec_labs.grade.tasks import TASKS
 from specdec_labs.widgets.coin.live import CoinEditor
 from specdec_labs.widgets.passport import passport_csv
 from specdec_labs.widgets.passport import view_model as passport_view
 from specdec_labs.widgets.passport.live import Passport
+from specdec_labs.widgets.predict import Prediction
+from specdec_labs.widgets.predict.live import Card
+from specdec_labs.widgets.predict.live import view_of as card_view
 from specdec_labs.widgets.roofline.live import RooflineExplorer
 from specdec_labs.widgets.speedup import SEED_POINTS, measured_costs, measured_points
 from specdec_labs.widgets.speedup.live import SpeedupExplorer
+from specdec_labs.widgets.theatre import view_model as theatre_model
+from specdec_labs.widgets.theatre.live import Theatre
 from specdec_labs.widgets.tree import frame_of
 from specdec_labs.widgets.tree import view_model as tree_model
 from specdec_labs.widgets.tree.live import TreeView
@@ -29,7 +38,8 @@ PAGE = """<!doctype html><meta charset="utf-8"><style>STYLE</style>
 <body><div id="host"></div><script type="module" src="boot.js"></script>"""
 BOOT = """import * as module from "./widget.js";
 const state = STATE, listeners = {}, sent = [];
-const tell = (name) => (listeners[`change:${name}`] ?? []).forEach((listener) => listener());
+const emit = (event) => (listeners[event] ?? []).forEach((listener) => listener());
+const tell = (name) => emit(`change:${name}`);
 const model = {
   get: (name) => state[name],
   set: (name, value) => {
@@ -37,7 +47,7 @@ const model = {
     state[name] = value;
     tell(name);
     if (name !== "settings") return;
-    kernel(JSON.stringify(value)).then((view) => { state.view = JSON.parse(view); tell("view"); });
+    kernel(JSON.stringify(value)).then((view) => { state.view = JSON.parse(view); tell("view"); emit("msg:custom"); });
   },
   save_changes: () => {},
   send: (content) => sent.push(content),
@@ -45,7 +55,7 @@ const model = {
   off: (name, listener) => { listeners[name] = (listeners[name] ?? []).filter((entry) => entry !== listener); },
 };
 const stop = module.default.render({ model, el: document.getElementById("host") });
-Object.assign(window, { state, sent, listeners, module, stop, model });
+Object.assign(window, { state, sent, listeners, module, stop, model, emit });
 """
 TREE = DraftTree((10, 11, 12, 13, 14), (-1, -1, 0, 1, 3))
 
@@ -72,7 +82,28 @@ def states() -> dict[str, tuple[type, dict[str, Any]]]:
             },
         ),
         "passport": (Passport, {"view": book, "csv": passport_csv(book)}),
+        "card": (AnsweringCard, {"settings": {"answer": None}, "view": AnsweringCard.view_of({"answer": None})}),
     }
+
+
+class AnsweringCard:
+    """The card's front end, with its view as a function of the latest answer."""
+
+    _esm, _css = Card._esm, Card._css
+
+    @staticmethod
+    def view_of(settings: dict[str, Any]) -> dict[str, Any]:
+        prediction = Prediction("How many?", ("few", "some", "many"), (2.0, 3.0))
+        if settings["answer"] is not None:
+            prediction.record(settings["answer"])
+        return card_view(prediction)
+
+
+def toy_theatre() -> tuple[type, dict[str, Any]]:
+    target, draft = toy_pair()
+    engine = Engine(target, ModelDrafter(draft), "chain", 4, record_top=6)
+    trace = engine.generate([1, 2, 3], SamplingParams(temperature=8.0, seed=3), 12).trace
+    return Theatre, {"view": theatre_model(trace), "position": 0}
 
 
 @pytest.fixture(scope="module")
@@ -91,14 +122,14 @@ def show(browser: Any) -> Iterator[Callable[..., Any]]:
     pages, complaints = [], []
 
     def open_page(name: str, changes: dict[str, Any] | None = None, address: str = "", **options: Any) -> Any:
-        kind, state = states()[name]
+        kind, state = toy_theatre() if name == "theatre" else states()[name]
         page = browser.new_page(**options)
         pages.append(page)
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.expose_function("kernel", lambda text: answer(kind, state["view"], text))
         page.route("**/*", lambda route: serve(route, kind, {**state, **(changes or {})}))
         page.goto(f"http://panel.test/{address}")
-        page.wait_for_selector(".sd-panel")
+        page.wait_for_selector(".sd-panel, .sd-theatre")
         return page
 
     yield open_page
@@ -421,6 +452,124 @@ def test_a_closed_panel_listens_to_nothing(show: Callable[..., Any], name: str) 
     page.evaluate("stop()")
     assert page.evaluate("Object.values(listeners).flat().length") == 0
 
+
+@pytest.mark.parametrize("name", [*states(), "theatre"])
+def test_every_control_takes_the_keys_and_none_reaches_the_notebook(show: Callable[..., Any], name: str) -> None:
+    page = show(name)
+    page.evaluate(NOTEBOOK)
+    expected, seen = set(page.evaluate(CONTROLS)), set()
+    for _ in range(200):
+        page.keyboard.press("Tab")
+        control = page.evaluate_handle("document.activeElement")
+        label, kind = control.evaluate(KIND)
+        if kind == "body":
+            break
+        for scheme in ("dark", "light"):
+            page.emulate_media(color_scheme=scheme)
+            assert control.evaluate(RING) >= 3, f"{label}: no focus ring to see in the {scheme} theme"
+        seen.add(label)
+        use(page, control, kind, label)
+        for key in KEYS:
+            page.keyboard.press(key)
+        if control.evaluate("(node) => node.isConnected"):
+            control.focus()
+    assert seen >= expected and len(expected) > 1
+    assert [entry for entry in page.evaluate("leaks") if not entry.startswith("BODY")] == []
+
+
+def use(page: Any, control: Any, kind: str, label: str) -> None:
+    """Presses what a person presses to change this control, and sees it change."""
+    page.evaluate("done.length = 0")
+    if kind in ("range", "select-one"):
+        before = control.input_value()
+        page.keyboard.press("ArrowUp")
+        if control.input_value() == before:
+            page.keyboard.press("ArrowDown")
+        assert control.input_value() != before, label
+    elif kind == "text" and control.is_editable():
+        page.keyboard.press("End")
+        page.keyboard.type("1")
+        page.keyboard.press("Enter")
+        assert page.evaluate("done") == ["change"], label
+    elif kind == "radio":
+        page.keyboard.press("ArrowDown")
+        assert not control.is_checked()
+    elif kind == "button":
+        page.keyboard.press("Enter")
+        assert "click" in page.evaluate("done"), label
+    elif kind in ("canvas", "g"):
+        before = page.evaluate("JSON.stringify([state.settings, state.selected])")
+        page.keyboard.press("ArrowRight")
+        assert page.evaluate("JSON.stringify([state.settings, state.selected])") != before, label
+
+
+@pytest.mark.parametrize("name", ["coin", "speedup", "roofline", "card", "passport"])
+def test_a_panel_whose_kernel_restarted_says_so_and_takes_nothing_more(show: Callable[..., Any], name: str) -> None:
+    page = show(name)
+    assert page.locator(".sd-notice").is_hidden()
+    page.evaluate("emit('comm_live_update')")
+    assert page.inner_text(".sd-notice") == "⚠ Kernel gone: run the cell again."
+    page.evaluate("document.querySelector('.sd-gone input, .sd-gone button, button.sd-gone').focus()")
+    assert page.evaluate("document.activeElement === document.body")
+    needing = page.locator(".sd-panel > .sd-gone, button.sd-gone").count()
+    assert needing == (1 if name in ("card", "passport") else page.locator(".sd-panel > :not(.sd-notice)").count())
+
+
+def test_a_panel_without_an_answer_says_so_until_one_comes(show: Callable[..., Any]) -> None:
+    page = show("coin")
+    page.clock.install()
+    page.evaluate("() => { window.answer = window.kernel; window.kernel = () => new Promise(() => {}); }")
+    page.focus("input[aria-label=u]")
+    page.keyboard.press("ArrowRight")
+    page.clock.fast_forward(5_000)
+    assert page.locator(".sd-notice").is_hidden()
+    page.clock.fast_forward(2_000)
+    assert "No answer from the kernel" in page.inner_text(".sd-notice")
+    page.evaluate("() => { window.kernel = window.answer; }")
+    page.keyboard.press("ArrowRight")
+    page.wait_for_selector(".sd-notice", state="hidden")
+
+
+# What stands around a panel in JupyterLab: the search for a shortcut, which sees each key before the page does and
+# goes from the focused element upwards (Lumino, `targetDistance`), and the notebook, which hears what is not stopped.
+NOTEBOOK = """() => {
+    Object.assign(window, { leaks: [], done: [] });
+    const name = (event) => `${event.target.tagName} ${event.target.getAttribute("aria-label")} ${event.key}`;
+    document.addEventListener("keydown", (event) => {
+        let node = event.target;
+        const isEnd = (node) => node.hasAttribute("data-lm-suppress-shortcuts");
+        while (node && !isEnd(node) && !node.matches(":focus")) node = node.parentElement;
+        if (!node || isEnd(node)) return;
+        leaks.push(`${name(event)}: taken for a shortcut`);
+        event.preventDefault();
+    }, true);
+    document.addEventListener("keydown", (event) => leaks.push(`${name(event)}: heard by the notebook`));
+    for (const kind of ["change", "click"]) document.addEventListener(kind, () => done.push(kind), true);
+}"""
+
+# Contrast of the focus ring with the panel's ground.
+RING = """(node) => {
+    const mark = node.querySelector(":scope > rect") ?? node;
+    const style = getComputedStyle(mark);
+    const hasOutline = parseFloat(style.outlineWidth) >= 2 && style.outlineStyle !== "none";
+    const ring = mark !== node ? style.stroke : hasOutline ? style.outlineColor : null;
+    const light = (colour) => colour.match(/[0-9.]+/g).slice(0, 3).map((part) => part / 255)
+        .map((part) => (part <= 0.03928 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4))
+        .reduce((sum, part, place) => sum + part * [0.2126, 0.7152, 0.0722][place], 0.05);
+    const ground = getComputedStyle(document.querySelector(".sd-panel, .sd-theatre")).backgroundColor;
+    const both = ring ? [light(ring), light(ground)] : [1, 1];
+    return Math.max(...both) / Math.min(...both);
+}"""
+
+# The map names its values in its label, which change.
+KIND = """(node) => [(node.getAttribute("aria-label") ?? "").slice(0, 30), node.type ?? node.tagName.toLowerCase()]"""
+
+CONTROLS = """() => [...document.querySelectorAll("input, select, button, [tabindex]")]
+    .filter((node) => node.tabIndex >= 0 && node.checkVisibility() && !node.disabled)
+    .filter((node) => node.type !== "radio" || node.checked)
+    .map((node) => node.getAttribute("aria-label").slice(0, 30))"""
+
+KEYS = ("ArrowUp", "ArrowDown", "ArrowLeft", "ArrowRight", "End", "Home", "m", "Shift+Enter", "Enter", "Escape")
 
 COLOURS_OF_THE_MAP = """(() => {
     const map = document.querySelector('.sd-map');

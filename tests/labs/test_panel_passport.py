@@ -66,7 +66,7 @@ def test_a_revealed_prediction_is_noted_once_with_its_verdict(notes: Path) -> No
     card = PredictionCard("speed-up?", ["below 1", "1 to 2", "2 and more"], [1.0, 2.0])
     card.reveal(1.4)
     assert not notes.exists(), "nothing is noted before there is an answer"
-    card.choice.value = "1 to 2"
+    card.card.set_state({"settings": {"answer": "1 to 2"}})
     (entry,) = predictions.noted_predictions()
     assert (entry["question"], entry["answer"], entry["measured"], entry["right"]) == ("speed-up?", "1 to 2", 1.4, True)
     card.reveal(9.0)

@@ -106,6 +106,8 @@ def test_the_page_stands_alone_and_can_be_read_without_scripts(passed: Certifica
     )
     for test in passed.tests:
         assert f"<td>{test.label}</td><td>{test.cells}</td><td>{test.fit.p_value:.2g}</td>" in bare
+    assert certificate_figure(passed).layout.template.layout.paper_bgcolor == "rgba(0, 0, 0, 0)", "in a notebook"
+    assert '"paper_bgcolor":"white"' in page and '"paper_bgcolor":"rgba' not in page
     path = tmp_path / "certificate.html"
     write_certificate_html(path, passed)
     assert path.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")

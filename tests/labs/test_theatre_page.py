@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,12 +11,11 @@ from specdec_core.engine import Engine
 from specdec_core.toy import toy_pair
 from specdec_core.trace import Trace
 from specdec_core.warp import SamplingParams
-from specdec_labs.widgets import theatre as package
 from specdec_labs.widgets.theatre import view_model
+from specdec_labs.widgets.theatre.live import Theatre
 
 pytestmark = pytest.mark.browser
 
-FOLDER = Path(package.__file__).parent
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
 HOSTILE = "<img src=x onerror='window.broken=1'><script>window.broken=1</script>"
 PAGE = """<!doctype html><meta charset="utf-8"><title>theatre</title><link rel="stylesheet" href="theatre.css">
@@ -78,8 +76,10 @@ def show(browser: Any) -> Iterator[Any]:
 
 def _serve(route: Any, view: dict[str, Any]) -> None:
     name = route.request.url.rsplit("/", 1)[1]
-    if name in ("theatre.js", "theatre.css"):
-        route.fulfill(path=FOLDER / name)
+    if name == "theatre.css":
+        route.fulfill(body=Theatre._css, content_type="text/css")
+    elif name == "theatre.js":
+        route.fulfill(body=Theatre._esm, content_type="text/javascript")
     elif name == "":
         # "<" would end the script element early when a token's text says so
         route.fulfill(body=PAGE.replace("VIEW", json.dumps(view).replace("<", "\\u003c")), content_type="text/html")

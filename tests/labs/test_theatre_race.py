@@ -59,6 +59,8 @@ def test_the_figure_has_one_bar_trace_a_kind_and_one_line_a_lane() -> None:
         assert sum(seconds for (name, _), seconds in drawn.items() if name == lane["name"]) == pytest.approx(measured)
     assert list(lines[1].y) == [tokens for _, tokens in view["lanes"][1]["progress"]]
     assert len(figure.to_json()) < 100_000
+    look = figure.layout.template.layout
+    assert (look.paper_bgcolor, look.plot_bgcolor) == ("rgba(0, 0, 0, 0)", "rgba(0, 0, 0, 0)"), "the page's own ground"
 
 
 @pytest.mark.parametrize(

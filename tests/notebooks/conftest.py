@@ -33,6 +33,17 @@ QUIET = {
     "notification.jupyterlab-settings": {"fetchNews": "false", "checkForUpdates": False, "doNotDisturbMode": True},
 }
 
+# The ground a plotly figure paints, and the least contrast of its texts with the page.
+_FIGURE = """(plot) => {
+    const light = (colour) => colour.match(/[0-9.]+/g).slice(0, 3).map((part) => part / 255)
+        .map((part) => (part <= 0.03928 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4))
+        .reduce((sum, part, place) => sum + part * [0.2126, 0.7152, 0.0722][place], 0.05);
+    const drawn = [...plot.querySelectorAll("svg.main-svg")].map((node) => getComputedStyle(node).backgroundColor);
+    const page = light(getComputedStyle(document.querySelector(".jp-Notebook")).backgroundColor);
+    const inks = [...plot.querySelectorAll("svg text")].map((node) => light(getComputedStyle(node).fill));
+    return [drawn, Math.min(...inks.map((ink) => Math.max(ink, page) / Math.min(ink, page)))];
+}"""
+
 
 @dataclass(frozen=True)
 class Lab:
@@ -104,6 +115,11 @@ class Lab:
         if wanted:
             Path(wanted).mkdir(parents=True, exist_ok=True)
             shutil.copy(path, wanted)
+
+    def check_figure(self, plot: Any) -> None:
+        """A plotly figure stands on the ground of its page, with ink that can be read there."""
+        grounds, contrast = plot.evaluate(_FIGURE)
+        assert set(grounds) == {"rgba(0, 0, 0, 0)"} and contrast >= 7
 
     def use_theme(self, page: Any, name: str) -> None:
         """ "Light" or "Dark"; the choice outlives the page."""

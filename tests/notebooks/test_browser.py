@@ -63,7 +63,7 @@ def test_the_race_is_drawn(page: Any, lab: Any, tmp_path: Path) -> None:
 
 
 def test_a_prediction_is_answered_once_and_locked(page: Any) -> None:
-    card = page.locator(".widget-toggle-buttons button", has_text="1 to 1.3 times")
+    card = page.locator(".sd-card button", has_text="1 to 1.3 times")
     card.scroll_into_view_if_needed()
     card.click()
     page.get_by_text("You said 1 to 1.3 times. Measured:").wait_for()

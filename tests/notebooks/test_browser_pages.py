@@ -22,7 +22,7 @@ COLOURS = """(map) => {
     const { data } = map.getContext('2d').getImageData(0, 0, map.width, map.height);
     return new Set(new Uint32Array(data.buffer)).size;
 }"""
-PANELS = ".sd-panel, .sd-theatre, .widget-toggle-buttons, .js-plotly-plot"
+PANELS = ".sd-panel, .sd-theatre, .js-plotly-plot"
 
 
 def step_theatre(theatre: Any, page: Any) -> None:
@@ -68,7 +68,7 @@ def answer_the_card(buttons: Any, page: Any) -> None:
     button = buttons.locator("button").first
     button.focus()
     page.keyboard.press("Enter")
-    until(page, lambda: button.is_disabled() or "mod-active" in (button.get_attribute("class") or ""))
+    until(page, lambda: button.get_attribute("aria-pressed") == "true")
 
 
 INTERACTIONS: dict[str, Callable[[Any, Any], None]] = {
@@ -77,7 +77,7 @@ INTERACTIONS: dict[str, Callable[[Any, Any], None]] = {
     ".sd-speedup": move_on_the_map,
     ".sd-roofline": raise_the_batch,
     ".sd-tree": walk_the_tree,
-    ".widget-toggle-buttons": answer_the_card,
+    ".sd-card": answer_the_card,
 }
 
 
@@ -146,6 +146,8 @@ def look(page: Any, lab: Any, folder: Path, name: str) -> None:
         for canvas in widget.locator("canvas.sd-map").all():
             assert canvas.evaluate(COLOURS) > 20, "a map without its colours"
         kind = (widget.get_attribute("class") or "").split()[-1]
+        if "js-plotly-plot" in (widget.get_attribute("class") or ""):
+            lab.check_figure(widget)
         if kind not in pictured:
             pictured.add(kind)
             lab.picture(page, folder, f"{name}_{kind}")

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from specdec_core.certificate import Certificate
 from specdec_core.whole_file import write_whole
+from specdec_labs.plots.page import notebook_template
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
-_OBSERVED, _NOISE, _BOUND, _BAD = "#0072b2", "#595959", "#e69f00", "#d55e00"
+_OBSERVED, _NOISE, _BOUND, _BAD = "#0072b2", "#767676", "#e69f00", "#d55e00"
 DECIDING = "mean of all, at its largest"
 _BEYOND = 1.35
 """Where evidence too large for a number is drawn, in units of the largest that is one."""
@@ -115,7 +116,7 @@ def certificate_figure(certificate: Certificate) -> "go.Figure":
     scale = "log10 e" if view["mode"] == "sequential" else "-log10 p"
     figure.update_xaxes(title_text=scale, rangemode="tozero", row=1, col=2)
     figure.update_layout(
-        template="plotly_white",
+        template=notebook_template(),
         height=172 + 24 * len(order),
         margin={"l": 10, "r": 30, "t": 10, "b": 10},
         # right above the names of the dashed lines: the margin grows with the rows the legend takes, and no further
@@ -192,7 +193,7 @@ def certificate_html(certificate: Certificate) -> str:
 
     The drawing library is part of it (about 5 MB). Without scripts the verdict and the table remain.
     """
-    figure = certificate_figure(certificate)
+    figure = certificate_figure(certificate).update_layout(template="plotly_white")
     title = f"Certificate: {certificate.verdict}"
     drawing = figure.to_html(
         full_html=False, include_plotlyjs=True, config={"displayModeBar": False, "responsive": True}

@@ -1,12 +1,4 @@
-// What every panel shares: elements, controls, and the way settings travel. Text enters through textContent only.
-
-function element(tag, className, text, attributes = {}) {
-  const node = document.createElement(tag);
-  if (className) node.className = className;
-  if (text !== undefined) node.textContent = text;
-  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
-  return node;
-}
+// What every panel shares: drawings, controls, and the way settings travel. Text enters through textContent only.
 
 function drawn(tag, attributes = {}, text) {
   const node = document.createElementNS("http://www.w3.org/2000/svg", tag);
@@ -34,11 +26,8 @@ function latest(model) {
   return view.problem ? view.settings : { ...view.settings, ...model.get("settings") };
 }
 
-// JupyterLab takes arrow keys for its own shortcuts before the page sees them, except inside this attribute.
 function frame(name, label) {
-  const root = element("div", `sd-panel sd-${name}`, undefined, { role: "group", "aria-label": label });
-  root.dataset.lmSuppressShortcuts = "true";
-  return root;
+  return element("div", `sd-panel sd-${name}`, undefined, { role: "group", "aria-label": label });
 }
 
 function labelled(text, control) {

@@ -5,6 +5,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from specdec_core.trace import Round, Trace
+from specdec_labs.plots.page import notebook_template
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -51,7 +52,7 @@ def race_figure(view: Mapping[str, Any]) -> "go.Figure":
     figure.update_xaxes(title_text="seconds after the prefill", rangemode="tozero", row=2, col=1)
     figure.update_layout(
         barmode="overlay",
-        template="plotly_white",
+        template=notebook_template(),
         height=260 + 60 * len(names),
         margin={"l": 10, "r": 30, "t": 10, "b": 10},
         legend={"orientation": "h", "y": 1.04, "yanchor": "bottom"},
@@ -128,7 +129,7 @@ def _bars(lanes: Sequence[Mapping[str, Any]], kind: str) -> "go.Bar":
         x=[end - start for _, start, end, _ in found],
         customdata=[[round_] for *_, round_ in found],
         hovertemplate="%{y}, round %{customdata[0]}: %{x:.4f} s " + _NAMES[kind] + "<extra></extra>",
-        marker={"color": colour, "pattern": {"shape": pattern}, "line": {"width": 0.5, "color": "white"}},
+        marker={"color": colour, "pattern": {"shape": pattern}, "line": {"width": 0.5, "color": "#808080"}},
     )
 
 

@@ -25,6 +25,8 @@ class CoinPage {
     this.about = element("p", "sd-about sd-caption");
     this.problem = problemLine();
     this.inputs = { p: [], q: [] };
+    // one name for all rows: arrow keys move inside a group
+    this.group = `drafted-${Math.random()}`;
     this.table = this.buildTable(view, settings);
     this.verdict = element("p", "sd-verdict", "", { role: "status", "aria-live": "polite" });
     this.u = slider("u", { min: 0, max: 0.999, step: 0.001, value: view.u, show: (u) => u.toFixed(3), change: (u) => this.moveU(u) });
@@ -40,6 +42,7 @@ class CoinPage {
       this.row(this.v.box, this.strip), this.say,
       element("h4", "", "Many rounds"), this.buildButtons(), this.samples,
     );
+    this.needing = [...this.root.children];
     this.stop = follow(model, () => this.draw(model.get("view")));
   }
 
@@ -63,7 +66,7 @@ class CoinPage {
 
   buildRow(row, token, settings) {
     const line = element("tr");
-    const radio = element("input", "", undefined, { type: "radio", name: `drafted-${this.model.cid ?? Math.random()}`, "aria-label": `draft ${row.name}` });
+    const radio = element("input", "", undefined, { type: "radio", name: this.group, "aria-label": `draft ${row.name}` });
     radio.addEventListener("change", () => send(this.model, { drafted: token }));
     const pick = element("td");
     pick.append(radio);
@@ -122,9 +125,10 @@ class CoinPage {
 
   draw(view) {
     this.problem.show(view.problem);
-    this.bug.select.value = view.bug;
+    const { bug = view.bug, drafted = view.decision.drafted } = this.model.get("settings");
+    this.bug.select.value = bug;
     this.about.textContent = view.about;
-    view.rows.forEach((row, token) => this.drawRow(row, token, view));
+    view.rows.forEach((row, token) => this.drawRow(row, token, drafted));
     const sign = view.tv.value === 0 ? "✓" : "✗";
     this.verdict.textContent = `${sign} ${view.verdict} A draft is kept with probability ${view.acceptance.exact}.`;
     this.verdict.className = `sd-verdict sd-${view.tv.value === 0 ? "right" : "wrong"}`;
@@ -132,10 +136,10 @@ class CoinPage {
     this.drawSamples(view.sampled, view);
   }
 
-  drawRow(row, token, view) {
+  drawRow(row, token, drafted) {
     const { line, radio } = this.cells[token];
-    radio.checked = token === view.decision.drafted;
-    line.classList.toggle("sd-now", token === view.decision.drafted);
+    radio.checked = token === drafted;
+    line.classList.toggle("sd-now", token === drafted);
     ["p", "q"].forEach((law, place) => {
       const cell = line.children[2 + place];
       cell.querySelector(".sd-fill").style.width = `${100 * row[law].value}%`;
@@ -214,10 +218,4 @@ function driftChart(title, points, level, levelName, isLog = false) {
   return chart;
 }
 
-export default {
-  render({ model, el }) {
-    const page = new CoinPage(model);
-    el.append(page.root);
-    return page.stop;
-  },
-};
+export default widget(CoinPage);

@@ -3,17 +3,16 @@
 from pathlib import Path
 from typing import Any, Self
 
-import anywidget
 import traitlets
 
 from specdec_labs.grade.records import progress
-from specdec_labs.widgets.panel import front_end
+from specdec_labs.widgets.panel import LiveView, front_end
 from specdec_labs.widgets.passport.static import render
 from specdec_labs.widgets.passport.view_model import passport_csv, view_model
 from specdec_labs.widgets.predictions import noted_predictions
 
 
-class Passport(anywidget.AnyWidget):
+class Passport(LiveView):
     """Traits: `view` as `view_model` returned it, `csv` the same tasks as a file."""
 
     _esm, _css = front_end(Path(__file__).parent, "passport")
@@ -39,10 +38,5 @@ class Passport(anywidget.AnyWidget):
         if content == "refresh":
             self.refresh()
 
-    def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]] | None:
-        """The widget with its static twin as text/html, for readers that run no scripts."""
-        bundle = super()._repr_mimebundle_(**kwargs)
-        if bundle is None:
-            return None
-        data, metadata = bundle
-        return {**data, "text/html": render(self.view)}, metadata
+    def twin(self) -> str:
+        return render(self.view)

@@ -11,8 +11,10 @@ class PassportPage {
     this.detail = element("p", "sd-detail", "", { "aria-live": "polite" });
     this.predictions = element("div");
     const row = element("div", "sd-row");
+    const refresh = button("refresh", "read the notes again", () => model.send("refresh"));
+    this.needing = [refresh];
     row.append(
-      button("refresh", "read the notes again", () => model.send("refresh")),
+      refresh,
       button("save JSON", "save the passport as JSON", () => download("passport.json", `${JSON.stringify({ schema: "specdec.passport", ...model.get("view") }, null, 1)}\n`, "application/json")),
       button("save CSV", "save the passport as CSV", () => download("passport.csv", model.get("csv"), "text/csv")),
     );
@@ -26,7 +28,6 @@ class PassportPage {
     const step = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
     if (!step || !event.target.classList?.contains("sd-task")) return;
     event.preventDefault();
-    event.stopPropagation();
     const tasks = [...this.grid.querySelectorAll(".sd-task")];
     const next = tasks[tasks.indexOf(event.target) + step];
     if (next) {
@@ -96,10 +97,4 @@ function predictionTable(predictions) {
   return table;
 }
 
-export default {
-  render({ model, el }) {
-    const page = new PassportPage(model);
-    el.append(page.root);
-    return page.stop;
-  },
-};
+export default widget(PassportPage);

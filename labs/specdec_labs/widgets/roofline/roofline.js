@@ -25,6 +25,7 @@ class RooflinePage {
     this.source = element("p", "sd-caption");
     this.root.append(this.row(this.menus.hardware.box, this.menus.target.box), this.row(this.gamma.box, this.batch.box, this.counts.context.box, this.counts.devices.box),
       this.problem, this.say, this.gate, this.charts, this.table, this.source);
+    this.needing = [...this.root.children];
     this.stop = follow(model, () => this.draw(model.get("view")));
   }
 
@@ -138,10 +139,4 @@ function costChart(view) {
   return chart;
 }
 
-export default {
-  render({ model, el }) {
-    const page = new RooflinePage(model);
-    el.append(page.root);
-    return page.stop;
-  },
-};
+export default widget(RooflinePage);

@@ -89,6 +89,7 @@ class SpeedupPage {
     this.link = element("input", "sd-link", undefined, { type: "text", readonly: "", "aria-label": "link with these settings" });
     this.root.append(this.row(this.alpha.box, this.gamma.box, this.mode.box), this.ratioRow, this.measuredRow, this.roofRow, this.problem, this.say,
       this.costs, both, this.legend(), this.points, this.exports());
+    this.needing = [...this.root.children];
     this.stopFollowing = follow(model, () => this.draw(model.get("view")));
     // the theme may change under a finished drawing
     this.watcher = new MutationObserver(() => this.paint(this.model.get("view")));
@@ -140,7 +141,6 @@ class SpeedupPage {
     const step = { ArrowLeft: [-0.02, 0], ArrowRight: [0.02, 0], ArrowUp: [0, 1], ArrowDown: [0, -1] }[event.key];
     if (!step || event.ctrlKey || event.metaKey || event.altKey) return;
     event.preventDefault();
-    event.stopPropagation();
     const rows = this.model.get("view").gammas.length;
     const now = latest(this.model);
     const alpha = Math.round(100 * (now.alpha + step[0])) / 100;
@@ -342,10 +342,4 @@ function pointTable(points) {
   return table;
 }
 
-export default {
-  render({ model, el }) {
-    const page = new SpeedupPage(model);
-    el.append(page.root);
-    return () => page.stop();
-  },
-};
+export default widget(SpeedupPage);

@@ -1,26 +1,23 @@
-"""The live theatre: an anywidget that receives the whole story once and then only moves a position."""
+"""The live theatre: a widget that receives the whole story once and then only moves a position."""
 
 from pathlib import Path
 from typing import Any, Self
 
-import anywidget
 import traitlets
 
 from specdec_core.trace import Trace
+from specdec_labs.widgets.panel import LiveView, front_end
 from specdec_labs.widgets.theatre.static import render
 from specdec_labs.widgets.theatre.view_model import view_model
 
-_HERE = Path(__file__).parent
 
-
-class Theatre(anywidget.AnyWidget):
+class Theatre(LiveView):
     """Steps through a trace by button, slider or key.
 
     Traits: `view` is what `view_model` returned; `position` the step on show, in both directions.
     """
 
-    _esm = _HERE / "theatre.js"
-    _css = _HERE / "theatre.css"
+    _esm, _css = front_end(Path(__file__).parent, "theatre", is_panel=False)
 
     view = traitlets.Dict().tag(sync=True)
     position = traitlets.Int(0).tag(sync=True)
@@ -43,14 +40,5 @@ class Theatre(anywidget.AnyWidget):
             raise traitlets.TraitError(f"position is {proposal['value']}; this trace has steps 0..{last}")
         return proposal["value"]
 
-    def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]] | None:
-        """The widget, with its static twin as text/html in the same bundle.
-
-        JupyterLab ranks the widget type before HTML and shows one of them; GitHub, nbviewer and other readers
-        of the saved file know only the HTML. Displaying the twin as an output of its own would show both.
-        """
-        bundle = super()._repr_mimebundle_(**kwargs)
-        if bundle is None:
-            return None
-        data, metadata = bundle
-        return {**data, "text/html": render(self.view)}, metadata
+    def twin(self) -> str:
+        return render(self.view)

@@ -14,13 +14,6 @@ const SERIES = { p: "target p", q: "draft q", residual: "residual" };
 const BEAT_MS = 1100;
 const PROMPT_TAIL = 12;
 
-function element(tag, className, text) {
-  const node = document.createElement(tag);
-  if (className) node.className = className;
-  if (text !== undefined) node.textContent = text;
-  return node;
-}
-
 export function shortNumber(value) {
   if (value === 0 || value === 1) return String(value);
   if (value >= 0.1) return value.toFixed(4);
@@ -302,8 +295,6 @@ class Player {
     root.tabIndex = 0;
     root.setAttribute("role", "group");
     root.setAttribute("aria-label", "Accept/reject theatre. Arrows step, Shift and arrows jump a round, Space plays.");
-    // JupyterLab takes the arrow keys for its own shortcuts before the page sees them, except inside this attribute.
-    root.dataset.lmSuppressShortcuts = "true";
     root.addEventListener("keydown", (event) => this.key(event));
     const live = element("div", "sd-live");
     live.setAttribute("role", "status");
@@ -376,7 +367,6 @@ class Player {
     const target = keyTarget(event, this.steps, this.position);
     if (target === null) return;
     event.preventDefault();
-    event.stopPropagation();
     if (target === "play") this.toggle();
     else this.move(target);
   }
@@ -415,10 +405,4 @@ class Player {
   }
 }
 
-function render({ model, el }) {
-  const player = new Player(model);
-  el.append(player.root);
-  return () => player.stop();
-}
-
-export default { render };
+export default widget(Player);

@@ -4,15 +4,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self
 
-import anywidget
 import traitlets
 
-from specdec_labs.widgets.panel import front_end
+from specdec_labs.widgets.panel import LiveView, front_end
 from specdec_labs.widgets.tree.static import render
 from specdec_labs.widgets.tree.view_model import Frame, view_model
 
 
-class TreeView(anywidget.AnyWidget):
+class TreeView(LiveView):
     """Traits: `view` as `view_model` returned it, `frame` the tree on show, `selected` a node (-1: pending)."""
 
     _esm, _css = front_end(Path(__file__).parent, "tree")
@@ -33,10 +32,5 @@ class TreeView(anywidget.AnyWidget):
             raise traitlets.TraitError(f"frame is {proposal['value']}; there are frames 0..{last}")
         return proposal["value"]
 
-    def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]] | None:
-        """The widget with its static twin as text/html, for readers that run no scripts."""
-        bundle = super()._repr_mimebundle_(**kwargs)
-        if bundle is None:
-            return None
-        data, metadata = bundle
-        return {**data, "text/html": render(self.view, self.frame)}, metadata
+    def twin(self) -> str:
+        return render(self.view, self.frame)

@@ -81,7 +81,6 @@ class TreePage {
   key(event) {
     if (!event.key.startsWith("Arrow") || event.ctrlKey || event.metaKey || event.altKey || event.target.type === "range") return;
     event.preventDefault();
-    event.stopPropagation();
     this.choose({ selected: neighbour(this.shown.nodes, this.model.get("selected"), event.key) });
     this.tree.querySelector(".sd-node.sd-now")?.focus();
   }
@@ -96,10 +95,13 @@ class TreePage {
     this.family = ancestry(this.shown.nodes, selected);
     this.say.textContent = this.sentence(selected);
     if (document.activeElement !== this.frames.input) this.frames.set(index);
+    const hadFocus = this.root.contains(document.activeElement);
     this.tree.replaceChildren(this.treeDrawing(selected));
     this.mask.replaceChildren(this.maskDrawing(selected));
     this.rows.replaceChildren(...this.shown.rows.map((row) => this.rowCell(row, selected)));
     this.legend.textContent = legendOf(this.shown);
+    // what had it is gone: a key pressed next would go to the notebook
+    if (hadFocus && !this.root.contains(document.activeElement)) this.tree.querySelector(".sd-node.sd-now")?.focus({ preventScroll: true });
   }
 
   sentence(selected) {
@@ -210,10 +212,4 @@ class TreePage {
   }
 }
 
-export default {
-  render({ model, el }) {
-    const page = new TreePage(model);
-    el.append(page.root);
-    return () => page.stop();
-  },
-};
+export default widget(TreePage);

@@ -9,7 +9,6 @@ from io import StringIO
 from typing import Any
 
 from specdec_labs.widgets.needs import require
-from specdec_labs.widgets.predictions import note_prediction
 
 
 @dataclass(slots=True)
@@ -67,24 +66,22 @@ class PredictionCard:
     """A prediction with its buttons.
 
     Raises:
-        ImportError: ipywidgets is missing; `Prediction` works without it.
+        ImportError: ipywidgets or anywidget is missing; `Prediction` works without them.
     """
 
     def __init__(self, question: str, options: Sequence[str], edges: Sequence[float]) -> None:
-        require("ipywidgets", what="the prediction card", instead="Prediction(...) keeps answers without it")
-        from ipywidgets import HTML, Label, ToggleButtons, VBox
+        require(
+            "ipywidgets", "anywidget", what="the prediction card", instead="Prediction(...) keeps answers without it"
+        )
+        from specdec_labs.widgets.predict.live import Card
 
         self.prediction = Prediction(question, tuple(options), tuple(edges))
-        self.choice = ToggleButtons(options=list(options), value=None)
-        self.message = Label(self.prediction.verdict())
-        self._is_noted = False
-        self.choice.observe(self._chosen, names="value")
-        self.box = VBox([HTML(f"<b>{question}</b>"), self.choice, self.message])
+        self.card = Card(self.prediction)
 
     def reveal(self, measured: float) -> None:
         """Hands over the measured value; the card shows it as soon as there is an answer."""
         self.prediction.measured = measured
-        self._refresh()
+        self.card.refresh()
 
     @contextmanager
     def covered(self) -> Iterator[None]:
@@ -102,29 +99,11 @@ class PredictionCard:
             if said.getvalue():
                 display({"text/html": _fold(said.getvalue()), "text/plain": said.getvalue()}, raw=True)
 
-    def _chosen(self, change: dict[str, Any]) -> None:
-        if change["new"] is not None:
-            self.prediction.record(change["new"])
-            self._refresh()
-
-    def _refresh(self) -> None:
-        self.message.value = self.prediction.verdict()
-        self.choice.disabled = self.prediction.is_revealed
-        if self.prediction.is_revealed and not self._is_noted:
-            self._is_noted = True
-            _note(self.prediction)
-
-    def _repr_mimebundle_(self, **kwargs: Any) -> Any:
-        return self.box._repr_mimebundle_(**kwargs)
+    def _ipython_display_(self, **kwargs: Any) -> None:
+        self.card._ipython_display_(**kwargs)
 
 
 def _fold(text: str) -> str:
     """The text behind a line that opens with a click or Enter; JupyterLab's shortcuts leave that key alone."""
     line = "The measurement. Choose on the card above first, then open this."
     return f'<details><summary data-lm-suppress-shortcuts="true">{line}</summary><pre>{escape(text)}</pre></details>'
-
-
-def _note(prediction: Prediction) -> None:
-    assert prediction.answer is not None and prediction.measured is not None
-    right = prediction.truth == prediction.answer
-    note_prediction(prediction.question, prediction.answer, prediction.measured, right)
