@@ -5,6 +5,8 @@ import math
 import operator
 from typing import Any
 
+from numpy import ndarray
+
 from specdec_core.certificate import Certificate, Impossible
 from specdec_core.certify_plan import Demand, Plan, plan
 from specdec_core.noise_cells import LawReader, Reader
@@ -106,6 +108,8 @@ def checked_samples(
     Raises:
         ValueError: not `count` samples, one with fewer tokens, or something that is no id of the vocabulary.
     """
+    if isinstance(samples, ndarray) and _are_ids(samples, horizon, vocab) and len(samples) == count:
+        return list(map(tuple, samples[:, :horizon].tolist()))
     rows = _plain(samples)
     if len(rows) != count:
         raise ValueError(f"sample({request}, {count}) returned {len(rows)} samples; expected {count}")
@@ -119,6 +123,14 @@ def checked_samples(
             )
         checked.append(tuple(_token_id(token, number, place, vocab) for place, token in enumerate(tokens)))
     return checked
+
+
+def _are_ids(samples: ndarray, horizon: int, vocab: int) -> bool:
+    """Whether an array needs no closer look, which finds the sample to name."""
+    if samples.dtype.kind not in "iu" or samples.ndim != 2 or samples.shape[1] < horizon:
+        return False
+    own = samples[:, :horizon]
+    return bool(((own >= 0) & (own < vocab)).all())
 
 
 def _plain(values: Any) -> list[Any]:
