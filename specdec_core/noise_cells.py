@@ -161,9 +161,10 @@ class Grid:
 
 def grids(horizon: int, n: float, max_cells: int, slots: int) -> list[Grid]:
     """All grids whose cells expect `LEAST_EXPECTED` of n samples each; `slots` is the size of a batch, 1 for none."""
+    orders: tuple[tuple[GridKind, int], ...] = (("noise", 3), ("rank", 2))
     found = [
         Grid(kind, positions, side)
-        for kind, most in (("noise", 3), ("rank", 2))
+        for kind, most in orders
         for size in range(1, most + 1)
         if (side := _side(size, n, max_cells)) >= 2
         for positions in combinations(range(1, horizon + 1), size)

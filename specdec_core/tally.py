@@ -67,7 +67,8 @@ class CellCount:
         strata: int,
         cells_of: Callable[[Sequence[Tokens], Readings], Int[ndarray, " samples"]],
     ) -> None:
-        self.kind, self.positions, self.cells = kind, positions, strata * len(p)
+        self.kind: Kind = kind
+        self.positions, self.cells = positions, strata * len(p)
         self.degrees = strata * (len(p) - 1)
         self.counts = np.zeros((strata, len(p)), dtype=np.int64)
         self._p, self._cells_of = p, cells_of
