@@ -60,7 +60,8 @@ def certify_callable(
             every text that is met, and has to give the same answer each time. See `Law`.
         horizon: tokens under test, at most 20; draft length + 4 covers a round with everything accepted and the
             start of another that drafts.
-        n, bias, wanted_power, level, max_cells, batch, sequential: as in `Demand`.
+        n, bias, wanted_power, level, max_cells, sequential: as in `Demand`.
+        batch: samples asked for at a time. Each place in it, modulo 8, is tested for itself.
         seed: request numbers begin at seed * 2^20, so that another seed reads other noise; 0..4095, since requests
             have 32 bits.
         settings: kept in the certificate, to say what was audited.
@@ -81,6 +82,7 @@ def certify_callable(
         seed=seed,
         max_cells=max_cells,
         batch=batch,
+        slots=True,
         sequential=sequential,
     )
     return certify_law(

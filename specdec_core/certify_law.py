@@ -5,8 +5,11 @@ import math
 import operator
 from typing import Any
 
+from numpy import ndarray
+
 from specdec_core.certificate import Certificate, Impossible
-from specdec_core.certify_plan import Demand, plan
+from specdec_core.certify_plan import Demand, Plan, plan
+from specdec_core.noise_cells import LawReader, Reader
 from specdec_core.partition import NextLaws, Tokens
 from specdec_core.tally import Tally
 
@@ -36,19 +39,49 @@ def certify_law(
     Raises:
         ValueError: a law that leaves nothing to test, or samples that cannot be used (the sample is named).
     """
-    planned = plan(laws, demand)
+    return certify_planned(
+        sample,
+        plan(laws, demand),
+        LawReader(laws, demand.seed),
+        len(laws(())),
+        demand,
+        settings=settings,
+        check_support=check_support,
+        first_request=first_request,
+        coverage=coverage,
+        progress=progress,
+    )
+
+
+def certify_planned(
+    sample: Sampler,
+    planned: Plan,
+    reader: Reader,
+    vocab: int,
+    demand: Demand,
+    *,
+    settings: dict[str, Any],
+    check_support: bool,
+    first_request: int = 0,
+    coverage: Callable[[], dict[str, int] | None] = lambda: None,
+    progress: Progress | None = None,
+) -> Certificate:
+    """The same by a plan that is made already, with a reader of its own: many certificates of one law."""
     tally = Tally(planned, demand)
-    support = Support(laws) if check_support else None
-    vocab = len(laws(()))
+    impossible, first_impossible = 0, None
     while tally.n < planned.n and not tally.is_decided:
         count, request = min(demand.batch, planned.n - tally.n), first_request + tally.n
         samples = checked_samples(sample(request, count), request, count, demand.horizon, vocab)
-        if support is not None and support.look_at(samples, request) and demand.sequential:
-            tally.is_decided = True
-        tally.add(samples)
+        readings = reader.read(samples)
+        if check_support and readings.impossible:
+            number, tokens = readings.impossible[0]
+            first_impossible = first_impossible or (request + number, tokens)
+            impossible += len(readings.impossible)
+            tally.is_decided = demand.sequential
+        tally.add(samples, readings)
         if progress is not None:
             progress(tally.n, planned.n)
-    has_impossible = support is not None and support.count > 0
+    found: Impossible | None = first_impossible
     return Certificate(
         tests=tally.tests(),
         n=tally.n,
@@ -56,14 +89,14 @@ def certify_law(
         bias=demand.bias,
         power=planned.power,
         level=demand.level,
-        p_value=0.0 if has_impossible else tally.p_value,
+        p_value=0.0 if impossible else tally.p_value,
         coverage=coverage(),
         settings=settings,
         mode="sequential" if demand.sequential else "fixed",
         n_planned=planned.n,
-        e_value=(math.inf if has_impossible else tally.e_value) if demand.sequential else None,
-        impossible=None if support is None else support.count,
-        first_impossible=None if support is None else support.first,
+        e_value=(math.inf if impossible else tally.e_value) if demand.sequential else None,
+        impossible=impossible if check_support else None,
+        first_impossible=found,
     )
 
 
@@ -75,6 +108,8 @@ def checked_samples(
     Raises:
         ValueError: not `count` samples, one with fewer tokens, or something that is no id of the vocabulary.
     """
+    if isinstance(samples, ndarray) and _are_ids(samples, horizon, vocab) and len(samples) == count:
+        return list(map(tuple, samples[:, :horizon].tolist()))
     rows = _plain(samples)
     if len(rows) != count:
         raise ValueError(f"sample({request}, {count}) returned {len(rows)} samples; expected {count}")
@@ -88,6 +123,14 @@ def checked_samples(
             )
         checked.append(tuple(_token_id(token, number, place, vocab) for place, token in enumerate(tokens)))
     return checked
+
+
+def _are_ids(samples: ndarray, horizon: int, vocab: int) -> bool:
+    """Whether an array needs no closer look, which finds the sample to name."""
+    if samples.dtype.kind not in "iu" or samples.ndim != 2 or samples.shape[1] < horizon:
+        return False
+    own = samples[:, :horizon]
+    return bool(((own >= 0) & (own < vocab)).all())
 
 
 def _plain(values: Any) -> list[Any]:
@@ -109,29 +152,3 @@ def _token_id(token: Any, number: int, place: int, vocab: int) -> int:
             f"token {place + 1} of sample {number} is {token!r}; expected a token id, a whole number 0..{vocab - 1}"
         )
     return whole
-
-
-class Support:
-    """Finds samples with a token that the law gives probability 0. `count` samples so far, `first` the first."""
-
-    def __init__(self, laws: NextLaws) -> None:
-        self.count = 0
-        self.first: Impossible | None = None
-        self._laws = laws
-        self._is_possible: dict[Tokens, bool] = {}
-
-    def look_at(self, samples: Sequence[Tokens], request: int) -> bool:
-        """Whether one of these samples, the first of them `request`, is impossible."""
-        before = self.count
-        texts = {tokens[:length] for tokens in samples for length in range(1, len(tokens) + 1)}
-        unknown = sorted(text for text in texts if text not in self._is_possible)
-        self._laws.prefetch([text[:-1] for text in unknown])
-        for text in unknown:
-            self._is_possible[text] = bool(self._laws(text[:-1])[text[-1]] > 0)
-        for number, tokens in enumerate(samples, start=request):
-            heads = (tokens[:length] for length in range(1, len(tokens) + 1))
-            impossible = next((head for head in heads if not self._is_possible[head]), None)
-            if impossible is not None:
-                self.count += 1
-                self.first = self.first or (number, impossible)
-        return self.count > before

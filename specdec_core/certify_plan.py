@@ -7,6 +7,7 @@ from numbers import Integral, Real
 
 from specdec_core.evidence import sequential_power, sequential_samples
 from specdec_core.goodness import power, samples_needed
+from specdec_core.noise_cells import Grid, grids, pairs_of
 from specdec_core.partition import LEAST_EXPECTED, LEAST_PROBABLE, JointLaw, NextLaws, Partition, cut, joint_laws
 
 MAX_HORIZON = 20
@@ -30,6 +31,7 @@ class Demand:
         seed: which noise.
         max_cells: of each partition.
         batch: samples asked for at a time; a sequential certificate looks after each batch.
+        slots: whether the sampler makes a batch together, so that a place in it may be broken.
         sequential: look as it goes and stop early.
 
     Raises:
@@ -44,6 +46,7 @@ class Demand:
     seed: int = 0
     max_cells: int = 40
     batch: int = 256
+    slots: bool = False
     sequential: bool = False
 
     def __post_init__(self) -> None:
@@ -74,16 +77,38 @@ class Plan:
     """The cells of each test, the samples, and what they promise.
 
     Attributes:
-        parts: the partitions.
+        parts: the partitions of texts.
+        grids: the grids over the noise behind the texts.
+        repeats: the pairs of positions whose equal tokens are counted.
         n: samples, at most so many in sequential mode.
         share: level of each single test, a share of the whole (Bonferroni).
         power: lowest probability, over the tests, to catch a law at the stated distance.
     """
 
     parts: tuple[Partition, ...]
+    grids: tuple[Grid, ...]
+    repeats: tuple[tuple[int, int], ...]
     n: int
     share: float
     power: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Cells:
+    """What a number of samples can fill."""
+
+    parts: list[Partition]
+    grids: list[Grid]
+    pairs: int
+
+    @property
+    def tests(self) -> int:
+        return len(self.parts) + len(self.grids) + self.pairs
+
+    @property
+    def degrees(self) -> int:
+        """Of the test with most cells, which is the weakest."""
+        return max([part.cells - 1 for part in self.parts] + [grid.degrees for grid in self.grids])
 
 
 def plan(laws: NextLaws, demand: Demand) -> Plan:
@@ -97,8 +122,8 @@ def plan(laws: NextLaws, demand: Demand) -> Plan:
     """
     joints = joint_laws(laws, demand.horizon)
     if demand.n is not None:
-        n, parts = demand.n, cut(joints, demand.max_cells, _least(demand.n), may_be_empty=True)
-        if not parts:
+        n, cells = demand.n, _cells(joints, demand, demand.n)
+        if not cells.parts:
             # a law with nothing to test raises here, whatever n is
             wanted, _ = _settled(joints, demand)
             raise ValueError(
@@ -106,43 +131,51 @@ def plan(laws: NextLaws, demand: Demand) -> Plan:
                 f"n out, or give the {wanted} that a distance of {demand.bias:g} takes at power {demand.wanted_power:g}"
             )
     else:
-        n, parts = _settled(joints, demand)
+        n, cells = _settled(joints, demand)
     if n > REQUESTS_PER_SEED:
         raise ValueError(f"bias {demand.bias:g} needs n = {n}, above {REQUESTS_PER_SEED}; ask for a larger bias")
-    return Plan(tuple(parts), n, demand.level / len(parts), min(_power(n, part, parts, demand) for part in parts))
+    return Plan(
+        tuple(cells.parts),
+        tuple(cells.grids),
+        tuple(pairs_of(demand.horizon)),
+        n,
+        demand.level / cells.tests,
+        _power(n, cells, demand),
+    )
 
 
-def _settled(joints: Sequence[JointLaw], demand: Demand) -> tuple[int, list[Partition]]:
-    parts = cut(joints, demand.max_cells)
-    n = _needed(parts, demand)
+def _cells(joints: Sequence[JointLaw], demand: Demand, n: float, *, may_be_empty: bool = True) -> _Cells:
+    parts = cut(joints, demand.max_cells, max(LEAST_PROBABLE, LEAST_EXPECTED / n), may_be_empty=may_be_empty)
+    own = grids(demand.horizon, n, demand.max_cells, demand.batch if demand.slots else 1)
+    return _Cells(parts, own, len(pairs_of(demand.horizon)))
+
+
+def _settled(joints: Sequence[JointLaw], demand: Demand) -> tuple[int, _Cells]:
+    cells = _cells(joints, demand, math.inf, may_be_empty=False)
+    n = _needed(cells, demand)
     for _ in range(_MAX_ROUNDS):
-        if n * LEAST_PROBABLE >= LEAST_EXPECTED:
+        coarser = _cells(joints, demand, n)
+        if not coarser.parts or coarser == cells:
             break
-        coarser = cut(joints, demand.max_cells, _least(n), may_be_empty=True)
-        if not coarser:
-            break
-        parts = coarser
-        before, n = n, _needed(parts, demand)
+        cells = coarser
+        before, n = n, _needed(cells, demand)
         if n >= before:
             break
     # the power may need less than the cells do: a law with one likely text has small cells only
-    fills = math.ceil(LEAST_EXPECTED / min(min(part.probabilities) for part in parts))
-    return max(n, fills), parts
+    smallest = [min(part.probabilities) for part in cells.parts] + [
+        1 / grid.cells / grid.strata for grid in cells.grids
+    ]
+    return max(n, math.ceil(LEAST_EXPECTED / min(smallest))), cells
 
 
-def _least(n: int) -> float:
-    return max(LEAST_PROBABLE, LEAST_EXPECTED / n)
-
-
-def _needed(parts: Sequence[Partition], demand: Demand) -> int:
+def _needed(cells: _Cells, demand: Demand) -> int:
     """Samples for the wanted power in every test; it is the one with most cells that decides."""
-    degrees = max(part.cells for part in parts) - 1
     if demand.sequential:
-        return sequential_samples(degrees, demand.bias, len(parts), demand.level, demand.wanted_power)
-    return samples_needed(degrees, demand.bias, demand.level / len(parts), demand.wanted_power)
+        return sequential_samples(cells.degrees, demand.bias, cells.tests, demand.level, demand.wanted_power)
+    return samples_needed(cells.degrees, demand.bias, demand.level / cells.tests, demand.wanted_power)
 
 
-def _power(n: int, part: Partition, parts: Sequence[Partition], demand: Demand) -> float:
+def _power(n: int, cells: _Cells, demand: Demand) -> float:
     if demand.sequential:
-        return sequential_power(n, part.cells - 1, demand.bias, len(parts), demand.level, demand.wanted_power)
-    return power(n, part.cells - 1, demand.bias, demand.level / len(parts))
+        return sequential_power(n, cells.degrees, demand.bias, cells.tests, demand.level, demand.wanted_power)
+    return power(n, cells.degrees, demand.bias, demand.level / cells.tests)

@@ -12,6 +12,10 @@ biases late, small c on large ones soon; the mean over several c is a martingale
 means of martingales of one filtration are martingales. It is at least the largest divided by the number of tests,
 so it rejects whenever Bonferroni would, and earlier when several tests see the bias.
 
+*Repeats* have a chance p of their own in each sample. The bettor stakes at odds r times those of the law:
+b = r p / (1 - p + r p) for a repeat, so a step multiplies E by r^hit / (1 - p + r p), whose mean is 1; the mean over
+several r is taken.
+
 *For.* E cannot show that a law is right. From half the planned samples on, the certificate is given when E is below
 1 and every test's chi-square is so small that a law at the stated distance would show one that small with a
 probability as good as spent: the looks share half the allowed miss probability in proportion to the samples between
@@ -30,13 +34,17 @@ from jaxtyping import Float64, Int
 import numpy as np
 from numpy import ndarray
 
-from specdec_core.goodness import power_beyond, samples_beyond
+from specdec_core.goodness import log_bet, power_beyond, samples_beyond
 
 STRENGTHS = (1.0, 1 / 8, 1 / 64)
 """The strengths c of the bettor's belief in the law, in units of the planned samples."""
 
 FIRST_ACCEPTANCE = 0.5
 """Share of the planned samples before which nothing is accepted."""
+
+
+RATIOS = (1 / 16, 1 / 2, 0.8, 0.95, 1.05, 1.25, 2.0, 16.0, 256.0)
+"""The odds at which the bettor on repeats sees a repeat, in units of the law's."""
 
 
 def log_e_value(counts: Sequence[int], probabilities: Sequence[float], planned: int) -> float:
@@ -52,16 +60,20 @@ def log_e_values(
     counts: Int[ndarray, "... cells"], probabilities: Sequence[float], planned: int
 ) -> Float64[ndarray, "..."]:
     """`log_e_value` of many counts at once."""
+    return log_e_strata(counts[..., None, :], np.asarray(probabilities, dtype=np.float64), planned)
+
+
+def log_e_strata(
+    counts: Int[ndarray, "... strata cells"], p: Float64[ndarray, " cells"], planned: int
+) -> Float64[ndarray, "..."]:
+    """The same over several rows of counts with one law: they are bet on at one strength, and the bets multiplied."""
     from scipy import special
 
-    p = np.asarray(probabilities, dtype=np.float64)
-    seen, p = counts[..., None, p > 0].astype(np.float64), p[p > 0]
-    c = planned * np.array(STRENGTHS)[:, None]
-    start = special.gammaln(c[:, 0]) - special.gammaln(c[:, 0] + seen.sum(axis=-1))
-    gain = (special.gammaln(c * p + seen) - special.gammaln(c * p) - seen * np.log(p)).sum(axis=-1)
-    found = np.asarray(special.logsumexp(start + gain, axis=-1)) - math.log(len(STRENGTHS))
-    is_impossible = counts[..., np.asarray(probabilities) <= 0].any(axis=-1)
-    return np.where(is_impossible, math.inf, found)
+    seen = counts[..., p > 0]
+    strengths = planned / counts.shape[-2] * np.array(STRENGTHS)
+    bets = np.stack([log_bet(seen, p[p > 0], c).sum(axis=-1) for c in strengths])
+    found = np.asarray(special.logsumexp(bets, axis=0)) - math.log(len(STRENGTHS))
+    return np.where(counts[..., p <= 0].any(axis=(-1, -2)), math.inf, found)
 
 
 def log_mean(logs: Sequence[float]) -> float:
@@ -110,6 +122,6 @@ def acceptance_spent(n: int, planned: int, wanted_power: float) -> float:
 
 def is_too_small(chi_square: float, n: int, degrees: int, bias: float, chance: float) -> bool:
     """Whether a law at distance `bias` shows a chi-square this small with probability `chance` at most."""
-    from scipy import stats
+    from scipy import special
 
-    return float(stats.ncx2.cdf(chi_square, degrees, 4 * n * bias**2)) <= chance
+    return float(special.chndtr(chi_square, degrees, 4 * n * bias**2)) <= chance

@@ -152,7 +152,7 @@ def test_the_right_law_passes_with_fewer_samples_than_planned() -> None:
     law = [0.25, 0.25, 0.25, 0.25]
     found = [certified(law, law, seed, bias=0.08, batch=25, sequential=True) for seed in range(40)]
     assert all(certificate.passed for certificate in found)
-    mean, fixed = np.mean([certificate.n for certificate in found]), samples_needed(3, 0.08, 1e-3, 0.99)
+    mean, fixed = np.mean([certificate.n for certificate in found]), certified(law, law, 0, bias=0.08, batch=25).n
     print(f"{mean:.0f} of {found[0].n_planned} samples; a fixed test takes {fixed}")
     assert mean < fixed
     assert all(certificate.n >= certificate.n_planned / 2 for certificate in found)
@@ -190,7 +190,9 @@ def test_a_sequential_certificate_says_how_it_went() -> None:
     assert certificate.e_value is not None and certificate.e_value >= 1000
     assert certificate.p_value == pytest.approx(1 / certificate.e_value)
     assert f"n = {certificate.n} of {certificate.n_planned} planned" in certificate.sentence
-    assert certificate.tests[0].e_value == pytest.approx(certificate.e_value)
+    # what decides is the mean of all tests
+    mean = np.mean([test.e_value for test in certificate.tests])
+    assert certificate.e_value == pytest.approx(mean)
     fixed = certified([0.5, 0.5], [0.5, 0.5], 0, n=200)
     assert (fixed.mode, fixed.n, fixed.n_planned, fixed.e_value) == ("fixed", 200, 200, None)
     assert fixed.tests[0].e_value is None

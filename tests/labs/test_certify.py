@@ -2,6 +2,7 @@
 
 from collections import Counter
 from dataclasses import replace
+from itertools import combinations
 
 import pytest
 from scipy import stats
@@ -56,7 +57,13 @@ def test_the_right_engine_passes(pair, gamma, sequential):
     last = gamma + 4
     leading = [tuple(range(1, t + 1)) for t in range(1, last + 1)]
     pairs = [(first, t) for t in range(3, last + 1) for first in range(1, t)]
-    assert {test.positions for test in certificate.tests} == {*leading, *pairs}
+    assert {test.positions for test in certificate.tests if test.kind == "text"} == {*leading, *pairs}
+    noise = [positions for size in (1, 2, 3) for positions in combinations(range(1, last + 1), size)]
+    assert [test.positions for test in certificate.tests if test.kind == "noise"] == noise
+    assert {test.positions for test in certificate.tests if test.kind == "repeat"} == set(
+        combinations(range(1, last + 1), 2)
+    )
+    assert certificate.horizon == last and certificate.untested == ()
     assert "Indistinguishable" in certificate.sentence
     assert certificate.to_dict()["passed"] is True
 

@@ -16,6 +16,7 @@ from specdec_labs.cli.costs import costs, seeds
 from specdec_labs.cli.data import data
 from specdec_labs.cli.exercise_commands import add_exercise_commands
 from specdec_labs.cli.train import train
+from specdec_labs.cli.zoo import audit_zoo
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -38,6 +39,7 @@ app.add_typer(train)
 audit = typer.Typer(name="audit", help="Test samplers: of other projects, and our kernels.", no_args_is_help=True)
 app.add_typer(audit)
 audit.command(name="kernels")(audit_kernels)
+audit.command(name="zoo")(audit_zoo)
 add_exercise_commands(app)
 
 PairName = Annotated[

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from specdec_core.certify import Certificate, certify
+from specdec_core.certify import Certificate, PositionTest, certify
 from specdec_core.certify import Progress as ReportProgress
 from specdec_core.engine import Engine
 from specdec_core.memo import MemoisedModel
@@ -180,6 +180,20 @@ def _write(certificate: Certificate, options: CertifyOptions, pair: str, console
         console.print(f"drawn in {options.plot}", style="dim")
 
 
+def _digest(certificate: Certificate) -> list[tuple[str, PositionTest]]:
+    """All tests of texts; of each other kind the one with most evidence against the law, and of how many it is."""
+    rows = [(test.label, test) for test in certificate.tests if test.kind == "text"]
+    kinds: dict[tuple[str, int], list[PositionTest]] = {}
+    for test in certificate.tests:
+        if test.kind != "text":
+            kinds.setdefault((test.kind, len(test.positions)), []).append(test)
+    for own in kinds.values():
+        worst = max(own, key=lambda test: test.e_value or 0.0) if certificate.mode == "sequential" else None
+        worst = worst or min(own, key=lambda test: test.fit.p_value)
+        rows.append((f"{worst.label} (worst of {len(own)})", worst))
+    return rows
+
+
 def _show(certificate: Certificate, *, memo: bool, console: Console) -> None:
     sequential = certificate.mode == "sequential"
     table = Table(box=box.SIMPLE_HEAD)
@@ -195,13 +209,16 @@ def _show(certificate: Certificate, *, memo: bool, console: Console) -> None:
         "TV at most",
     ):
         table.add_column(heading, justify="right")
-    for test in certificate.tests:
+    for label, test in _digest(certificate):
         found = test.fit
         evidence = test.e_value if sequential else found.p_value
         distances = (f"{found.tv:.3f}", f"{test.noise_tv:.3f}", f"{found.tv_upper:.3f}")
         numbers = (f"{test.cells}", f"{found.chi_square:.1f}", f"{found.degrees}", f"{evidence:.2g}")
-        table.add_row(test.label, *numbers, *distances)
+        table.add_row(label, *numbers, *distances)
     console.print(table)
+    console.print(
+        "u: the noise a text must have read, uniform under the law; of its tests the worst of each kind", style="dim"
+    )
     console.print("perfect TV: what a perfect sampler shows on average with so many samples", style="dim")
     console.print(certificate.reading, style="dim")
     if sequential:

@@ -71,7 +71,7 @@ def entry_of(certificate: Certificate, seconds: float) -> dict[str, Any]:
         "seed": certificate.seed,
         "power": round(certificate.power, 5),
         "p_value": certificate.p_value,
-        "tokens": certificate.tests[-1].positions[-1],
+        "tokens": certificate.horizon,
         "tests": len(certificate.tests),
         "tv": round(max(test.fit.tv for test in certificate.tests), 4),
         "noise_tv": round(max(test.noise_tv for test in certificate.tests), 4),

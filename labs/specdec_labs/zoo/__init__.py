@@ -1,0 +1,1 @@
+"""A zoo of broken samplers: what the certificate catches, how often, and what it cannot see."""
