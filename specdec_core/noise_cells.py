@@ -176,8 +176,8 @@ def grids(horizon: int, n: float, max_cells: int, slots: int) -> list[Grid]:
 
 
 def _side(size: int, n: float, max_cells: int) -> int:
-    """Cells a token in a grid over `size` tokens; 4 x 4 x 4 goes with the 40 cells of a default certificate."""
-    most = max(2**size, min(n / LEAST_EXPECTED, 1.6 * max_cells))
+    """Cells a token in a grid over `size` tokens; three tokens get 3 each of 40 cells, and 4 from 64 on."""
+    most = max(2**size, min(n / LEAST_EXPECTED, max_cells))
     side = SIDES[size - 1]
     while side > 1 and side**size > most:
         side -= 1

@@ -298,8 +298,8 @@ ANIMALS: tuple[Animal, ...] = (
         where(_share(lambda bias: 6 / 5 * bias), LAG1), HIGH[1:],
     ),
     Animal(
-        "three-way at the stated size", "stated size", "a share of twice the stated distance is a sum of three",
-        where(_share(lambda bias: 2 * bias), on_noise(_three_way)), HIGH[2:],
+        "three-way at the stated size", "stated size", "a share of 3 times the stated distance is a sum of three",
+        where(_share(lambda bias: 3 * bias), on_noise(_three_way)), HIGH[2:],
     ),
     Animal(
         "repeats at the stated size", "stated size", "the stated distance more of token 2 = token 1",
