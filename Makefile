@@ -16,7 +16,7 @@ FIRST_PAGE := /lab/tree/notebooks/00_start_here.ipynb
 ROOT_FLAG := $(if $(filter 0,$(shell id -u)),--allow-root)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lab dashboards demo test test-all bench mutation clean
+.PHONY: help setup lab dashboards demo test test-all gallery bench mutation clean
 
 help:
 	@echo "make setup     the environment in $(VENV) (quick when nothing changed)"
@@ -24,7 +24,8 @@ help:
 	@echo "make dashboards  the explorers alone, without JupyterLab (installs Voila); DASHBOARD_ARGS=\"--no-browser\""
 	@echo "make demo      one prompt, drafted and verified in the terminal; DEMO_ARGS=\"--prompt '...'\""
 	@echo "make test      the tests that take seconds; PYTEST_ARGS=\"tests/core -x\""
-	@echo "make test-all  every test"
+	@echo "make test-all  every test, the notebooks at the learner's size among them"
+	@echo "make gallery   runs every notebook as a learner does; pages and pictures in build/gallery, report in docs/gallery.md"
 	@echo "make bench     time of a round outside the model on this machine"
 	@echo "make mutation  changes the rules and coins in small ways, and reports what the tests notice (an hour)"
 	@echo "make clean     removes caches and build output; keeps $(VENV) and work/"
@@ -67,6 +68,9 @@ test: setup
 
 test-all: setup
 	$(PYTEST) $(PYTEST_ARGS)
+
+gallery: setup
+	$(BIN)/python -m specdec_labs.gallery $(GALLERY_ARGS)
 
 bench: setup
 	$(BIN)/specdec bench host $(BENCH_ARGS)

@@ -23,6 +23,13 @@ def describe_hardware() -> dict[str, Any]:
     }
 
 
+def measured_on() -> str:
+    """Processor or GPU, threads, torch and the date in a line, for a figure or table measured just now."""
+    machine = describe_hardware()
+    device = machine["gpu"] or machine["processor"]
+    return f"measured on {device}, threads: {machine['threads']}, torch {machine['torch']}, {machine['date']}"
+
+
 @cache
 def processor() -> str:
     """The processor's name, and what tells its generation where names do not: family, model, widest instructions."""

@@ -110,7 +110,7 @@ def block_with_the_chains_residual(
     drafted, weights = len(draft_tokens), [Fraction(1)]
     for i, token in enumerate(draft_tokens):
         weights.append(min(Fraction(1), weights[-1] * target_probs[i][token] / draft_probs[i][token]))
-    if coins.accept(weights[drafted], 1, node=drafted - 1):
+    if not drafted or coins.accept(weights[drafted], 1, node=drafted - 1):
         return [*draft_tokens, coins.draw(target_probs[drafted], node=drafted, purpose="bonus")]
     for kept in range(drafted - 1, -1, -1):
         p, q, w = target_probs[kept], draft_probs[kept], weights[kept]
@@ -136,7 +136,7 @@ def mended_block(
     drafted, weights = len(draft_tokens), [Fraction(1)]
     for i, token in enumerate(draft_tokens):
         weights.append(min(Fraction(1), weights[-1] * target_probs[i][token] / draft_probs[i][token]))
-    if coins.accept(weights[drafted], 1, node=drafted - 1):
+    if not drafted or coins.accept(weights[drafted], 1, node=drafted - 1):
         return [*draft_tokens, coins.draw(target_probs[drafted], node=drafted, purpose="bonus")]
     for kept in range(drafted - 1, -1, -1):
         p, q, w = target_probs[kept], draft_probs[kept], weights[kept]

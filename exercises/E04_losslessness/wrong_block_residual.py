@@ -22,7 +22,7 @@ def block(
     drafted, weights = len(drafts), [Fraction(1)]
     for i, token in enumerate(drafts):
         weights.append(min(Fraction(1), weights[-1] * ps[i][token] / qs[i][token]))
-    if coins.accept(weights[drafted], 1, node=drafted - 1):
+    if not drafted or coins.accept(weights[drafted], 1, node=drafted - 1):
         return [*drafts, coins.draw(ps[drafted], node=drafted, purpose="bonus")]
     kept = drafted - 1
     while kept > 0:

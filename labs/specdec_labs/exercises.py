@@ -4,9 +4,11 @@ A set is a folder `exercises/ENN_name/`; its files hold a section for each task,
 """
 
 from dataclasses import dataclass
+import os
 from pathlib import Path
 import re
 
+WORK_VARIABLE = "SPECDEC_WORK"
 _ID = re.compile(r"[Ee](\d{2})(?:[_.](\w+))?")
 _SECTION = re.compile(r"^# %% (E\d{2}\.\w+)[^\n]*\n", re.MULTILINE)
 _FOLDER = re.compile(r"E\d{2}_\w+")
@@ -83,8 +85,12 @@ def find_clone() -> Path | None:
 
 
 def work_root() -> Path:
-    """Where learners' copies go: `work/` of the clone, or of the current folder outside a clone."""
-    return (find_clone() or Path.cwd()) / "work"
+    """Where learners' copies go: `work/` of the clone, or of the current folder outside a clone.
+
+    The variable SPECDEC_WORK names another folder: runs of the notebooks that are nobody's progress use it.
+    """
+    named = os.environ.get(WORK_VARIABLE)
+    return Path(named) if named else (find_clone() or Path.cwd()) / "work"
 
 
 def all_exercises() -> dict[str, Exercise]:

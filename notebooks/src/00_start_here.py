@@ -173,15 +173,14 @@ for repeat in range(REPEATS):
         runs[name].append(engines[name].generate(prompt, greedy, TOKENS).trace)
 
 # %%
-from specdec_core.hardware import describe_hardware
+from specdec_core.hardware import measured_on
 from specdec_labs.widgets.race import race_figure, race_text, race_view
 
 race = race_view(runs)
 card.reveal(race["lanes"][1]["speedup"])
-machine = describe_hardware()
 with card.covered():
     print(race_text(race))
-print(f"{machine['gpu'] or machine['processor']}, threads: {machine['threads']}, {machine['date']}")
+print(measured_on())
 race_figure(race)
 
 # %% [markdown]

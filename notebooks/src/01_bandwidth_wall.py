@@ -106,12 +106,13 @@ for name in hardware_names():
 # square product computes.
 
 # %%
+from specdec_core.hardware import measured_on
 from specdec_labs.bench.machine import measure_machine
 
 size = {"rows": 4096, "width": 4096, "square": 1024, "repeats": 3} if FAST else {"repeats": 5}
 machine = measure_machine(**size)
 ridge = ridge_tokens(machine.peak("float32"), machine.bytes_per_s, 4)
-print(machine.name)
+print(measured_on())
 print(f"reads {machine.bytes_per_s / 1e9:.1f} GB/s, computes {machine.peak('float32') / 1e9:.0f} GFLOP/s in float32")
 print(f"ridge at {ridge:.1f} tokens a pass")
 
@@ -139,7 +140,7 @@ from specdec_core.cost_curve import CostCurve
 from specdec_core.models import find_smollm2, load_pair
 from specdec_labs.widgets.progress import counting
 
-pair = load_pair("smollm2" if find_smollm2() is not None and not FAST else "tiny")
+pair = load_pair("smollm2" if find_smollm2() is not None else "tiny")
 ROWS = (1, 2, 4, 8, 16) if FAST else (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 curve = CostCurve.measure(
     pair.target, ROWS, (64,), repeats=3 if FAST else 7, name=pair.name, progress=counting("timed passes")
@@ -152,6 +153,7 @@ from specdec_core.model_shapes import ModelShape
 shape = ModelShape.from_config(pair.name, pair.target.config)
 plain = pass_seconds(2 * shape.parameters, 4 * shape.parameters, machine.peak("float32"), machine.bytes_per_s)
 print(pair.description)
+print(measured_on())
 print(f"{shape.parameters / 1e6:.1f} million weights read in a pass; at least {1000 * plain:.2f} ms for one token\n")
 with rows_card.covered():
     print("tokens   measured, ms   in passes over 1   roofline, in passes over 1")
@@ -185,8 +187,9 @@ figure.add_scatter(
 figure.add_scatter(x=list(ROWS), y=list(ROWS), name="no sharing at all", mode="lines", line={"dash": "dot"})
 figure.update_layout(
     template=notebook_template(),
-    height=380,
-    margin={"l": 10, "r": 10, "t": 60, "b": 10},
+    title={"text": measured_on(), "font": {"size": 12}},
+    height=400,
+    margin={"l": 10, "r": 10, "t": 80, "b": 10},
     xaxis_title="tokens in the pass",
     yaxis_title="time, in passes over one token",
     yaxis_range=[0, max(3.0, 1.2 * curve.relative(ROWS[-1], 64))],

@@ -211,6 +211,7 @@ from specdec_core.engine import Engine
 from specdec_core.models import load_pair
 from specdec_core.residual import acceptance
 from specdec_core.rules import RULES, Verdict
+from specdec_core.rules.checks import draft_laws
 from specdec_core.warp import SamplingParams
 
 verify_drafts = take("verify_drafts", globals(), use=use)
@@ -220,16 +221,20 @@ overlaps = []
 
 
 def judge(draft_tokens, draft_probs, target_probs, coins):
-    """Your function as a rule of the engine, which also wants to know how many drafts were kept."""
-    p, q = [row.tolist() for row in target_probs], [row.tolist() for row in draft_probs]
+    """Your function as a rule of the engine, which also wants to know how many drafts were kept.
+
+    The last round of a text may hold no draft; it comes without draft laws, as do drafts that were not drawn.
+    """
+    laws = draft_laws(draft_tokens, draft_probs, target_probs)
+    p, q = [row.tolist() for row in target_probs], [row.tolist() for row in laws]
     emitted = verify_drafts(list(draft_tokens), q, p, coins)
     kept, drafted = len(emitted) - 1, len(draft_tokens)
-    overlaps.extend(float(acceptance(target_probs[i], draft_probs[i])) for i in range(min(kept + 1, drafted)))
+    overlaps.extend(float(acceptance(target_probs[i], laws[i])) for i in range(min(kept + 1, drafted)))
     return Verdict(kept, tuple(range(kept)), emitted[-1], "bonus" if kept == drafted else "recovered")
 
 
 mine = replace(RULES["chain"], name="mine", verify=judge)
-TEXTS, TOKENS = (3, 40) if FAST else (12, 80)
+TEXTS, TOKENS = (6, 40) if FAST else (12, 80)
 engine = Engine(pair.target, ModelDrafter(pair.draft), mine, controller=4, record_top=16)
 prompt = pair.tokenizer.encode("The old man and the")
 traces = [engine.generate(prompt, SamplingParams(temperature=1.0, seed=seed), TOKENS).trace for seed in range(TEXTS)]

@@ -279,6 +279,7 @@ print(f"place {place} of {len(VALUES)} values:", "a lane that does not exist" if
 # %%
 import time
 
+from specdec_core.hardware import measured_on
 from specdec_kernels.verify_chain import verify_chain_reference, verify_chain_triton
 
 REQUESTS, VOCAB = (32, 61) if FAST else (256, 509)
@@ -309,6 +310,7 @@ same = (fast.num_accepted == slow.num_accepted) & (fast.next_token == slow.next_
 print(f"{REQUESTS} requests, {drafted} drafts, vocabulary {VOCAB}: {int(same.sum())} of {REQUESTS} decided alike")
 print(f"accepted / drafted: {int(fast.num_accepted.sum())} / {drafted}")
 how = "compiled" if HAS_GPU else "interpreted: this says nothing about speed"
+print(measured_on())
 print(f"kernels {middle - start:.2f} s ({how}), scalar rule {end - middle:.2f} s")
 
 # %% [markdown]

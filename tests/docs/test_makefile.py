@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-TARGETS = ("setup", "lab", "dashboards", "demo", "test", "test-all", "bench", "mutation", "clean")
+TARGETS = ("setup", "lab", "dashboards", "demo", "test", "test-all", "gallery", "bench", "mutation", "clean")
 
 pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="no make here; the README has the steps without")
 

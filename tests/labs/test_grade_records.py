@@ -61,6 +61,14 @@ def test_nothing_is_noted_of_nothing_of_parts_and_in_automatic_runs(
     assert not (clone / "work").exists()
 
 
+def test_another_folder_can_be_named(clone: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPECDEC_WORK", str(tmp_path / "elsewhere"))
+    check(TASK.id, RIGHT)
+    assert entry().solved and (tmp_path / "elsewhere" / "progress.json").is_file() and not (clone / "work").exists()
+    monkeypatch.delenv("SPECDEC_WORK")
+    assert not entry().solved
+
+
 def test_a_broken_file_is_kept_and_a_new_one_begun(clone: Path) -> None:
     (clone / "work").mkdir()
     path = clone / "work" / "progress.json"

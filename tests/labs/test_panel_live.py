@@ -19,7 +19,7 @@ from specdec_labs.widgets.passport import passport
 from specdec_labs.widgets.predict import PredictionCard
 from specdec_labs.widgets.roofline import roofline_explorer
 from specdec_labs.widgets.speedup import SEED_POINTS, speedup_explorer
-from specdec_labs.widgets.tree import tree_view
+from specdec_labs.widgets.tree import frame_of, tree_view
 
 FOLDER = Path(widgets.__file__).parent
 SCRIPTS = sorted(path.relative_to(FOLDER) for path in FOLDER.glob("*/*.js"))
@@ -98,6 +98,14 @@ def test_every_view_is_shown_with_its_static_twin_and_stays_small(monkeypatch: p
         assert f'id="{widget.twin_id}"' in twin["text/html"] and widget.twin() in twin["text/html"], name
         assert widget.twin().startswith("<p>"), name
         assert len(json.dumps(widget.get_state(), default=str)) < 120_000, name
+
+
+def test_the_twin_of_the_tree_shows_the_frame_on_show() -> None:
+    widget = tree_view([frame_of(DraftTree((1, 2), (-1, -1)), label=f"tree {place}") for place in range(3)])
+    widget.frame = 2
+    bundle = widget._repr_mimebundle_()
+    assert bundle is not None
+    assert "tree 2" in bundle[0]["text/html"] and "tree 0" not in bundle[0]["text/html"]
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=str)

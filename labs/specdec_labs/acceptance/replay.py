@@ -79,8 +79,9 @@ def verify_forced_chain(
 
     The next token is the text's too: `coins.draw` has to give it.
     """
-    if draft_probs is None:
+    if draft_probs is None and draft_tokens:
         raise ValueError("draft_probs is None; a forced chain is judged by the laws its tokens would be drawn from")
+    draft_probs = () if draft_probs is None else draft_probs
     for node, token in enumerate(draft_tokens):
         # p and q change places: the question is how the known token came to be
         if not coins.accept(draft_probs[node][token], target_probs[node][token], node=node):

@@ -26,7 +26,7 @@ PACKAGES = (
     ("anywidget", "labs", "the widgets"),
     ("plotly", "labs", "the plots"),
     ("triton", "gpu", "the kernels (Linux)"),
-    ("playwright", "dev", "the browser tests"),
+    ("playwright", "labs", "pictures of widgets, the browser tests"),
     ("pytest", "dev", "the tests"),
 )
 

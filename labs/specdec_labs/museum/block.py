@@ -5,11 +5,13 @@ from fractions import Fraction
 from functools import partial
 from itertools import product
 from math import prod
+from typing import Any
 
 from specdec_core.coins import Coins, ScriptedCoins, branches
 from specdec_core.exact_drafts import ExactLaw, Prefix, sampled_draft
 from specdec_core.residual import residual, scaled_excess
 from specdec_core.rules import Verdict, verify_block
+from specdec_core.rules.checks import draft_laws
 from specdec_core.rules.ratio import capped_ratio
 from specdec_labs.museum.decoding import AnyRule, Laws, Method, memory_laws
 from specdec_labs.museum.piece import Evidence, Instance, MakeMethod, Piece
@@ -26,41 +28,52 @@ def with_rule(rule: AnyRule) -> MakeMethod:
     return make
 
 
+def laws_of_drafts(
+    draft_tokens: Prefix, draft_probs: Sequence[ExactLaw] | None, target_probs: Sequence[ExactLaw]
+) -> Sequence[ExactLaw]:
+    """`draft_laws` of exact laws: one-hot rows where drafts came without laws, as in a round without drafts."""
+    laws: Any = draft_laws(draft_tokens, draft_probs, target_probs)
+    return laws
+
+
 def token_rule_inside(
-    draft_tokens: Prefix, draft_probs: Sequence[ExactLaw], target_probs: Sequence[ExactLaw], coins: Coins
+    draft_tokens: Prefix, draft_probs: Sequence[ExactLaw] | None, target_probs: Sequence[ExactLaw], coins: Coins
 ) -> Verdict:
     """Looks for the longest prefix like `verify_block`, with the chain's ratio p / q and the chain's residual."""
+    laws = laws_of_drafts(draft_tokens, draft_probs, target_probs)
     kept = drafted = len(draft_tokens)
     while kept > 0:
-        token, p, q = draft_tokens[kept - 1], target_probs[kept - 1], draft_probs[kept - 1]
+        token, p, q = draft_tokens[kept - 1], target_probs[kept - 1], laws[kept - 1]
         if coins.accept(p[token], q[token], node=kept - 1):
             break
         kept -= 1
-    return ended(kept, drafted, draft_probs, target_probs, coins, weight=1)
+    return ended(kept, drafted, laws, target_probs, coins, weight=1)
 
 
 def contiguous_prefix(
-    draft_tokens: Prefix, draft_probs: Sequence[ExactLaw], target_probs: Sequence[ExactLaw], coins: Coins
+    draft_tokens: Prefix, draft_probs: Sequence[ExactLaw] | None, target_probs: Sequence[ExactLaw], coins: Coins
 ) -> Verdict:
     """`verify_block` that stops at the first prefix that fails, where the longest that passes should count."""
     drafted = len(draft_tokens)
-    weights = prefix_weights(draft_tokens, draft_probs, target_probs)
+    laws = laws_of_drafts(draft_tokens, draft_probs, target_probs)
+    weights = prefix_weights(draft_tokens, laws, target_probs)
     kept = 0
     while kept < drafted:
-        if not coins.accept(*passes(kept + 1, drafted, weights, draft_probs, target_probs), node=kept):
+        if not coins.accept(*passes(kept + 1, drafted, weights, laws, target_probs), node=kept):
             break
         kept += 1
-    return ended(kept, drafted, draft_probs, target_probs, coins, weight=weights[kept])
+    return ended(kept, drafted, laws, target_probs, coins, weight=weights[kept])
 
 
 def residual_not_scaled(
-    draft_tokens: Prefix, draft_probs: Sequence[ExactLaw], target_probs: Sequence[ExactLaw], coins: Coins
+    draft_tokens: Prefix, draft_probs: Sequence[ExactLaw] | None, target_probs: Sequence[ExactLaw], coins: Coins
 ) -> Verdict:
     """`verify_block` that redraws from max(p - q, 0) where max(w p - q, 0) belongs."""
     drafted = len(draft_tokens)
-    weights = prefix_weights(draft_tokens, draft_probs, target_probs)
-    kept = longest_passing(drafted, weights, draft_probs, target_probs, coins)
-    return ended(kept, drafted, draft_probs, target_probs, coins, weight=1)
+    laws = laws_of_drafts(draft_tokens, draft_probs, target_probs)
+    weights = prefix_weights(draft_tokens, laws, target_probs)
+    kept = longest_passing(drafted, weights, laws, target_probs, coins)
+    return ended(kept, drafted, laws, target_probs, coins, weight=1)
 
 
 def prefix_weights(

@@ -14,6 +14,7 @@ from specdec_core.coins import Coins, EnumeratingCoins, Purpose, Weights, branch
 from specdec_core.exact_drafts import ExactDraft, ExactLaw, NextLaw, Prefix, deterministic_draft, sampled_draft
 from specdec_core.residual import residual
 from specdec_core.rules import Verdict, verify_chain
+from specdec_labs.museum.block import laws_of_drafts
 from specdec_labs.museum.decoding import Laws, Method, memory_laws
 from specdec_labs.museum.piece import Evidence, Instance, MakeMethod, Piece
 from specdec_labs.museum.through_coins import ThroughCoins
@@ -81,9 +82,9 @@ def pruned_wrong(laws: Laws) -> Method:
 def chain_without_checks(
     draft_tokens: Prefix, draft_probs: Sequence[ExactLaw] | None, target_probs: Sequence[ExactLaw], coins: Coins
 ) -> Verdict:
-    """`verify_chain` for sampled drafts, without the check that its rows are laws."""
-    assert draft_probs is not None or not draft_tokens
-    for i, (token, p, q) in enumerate(zip(draft_tokens, target_probs, draft_probs or ())):
+    """`verify_chain` without the check that its rows are laws."""
+    laws = laws_of_drafts(draft_tokens, draft_probs, target_probs)
+    for i, (token, p, q) in enumerate(zip(draft_tokens, target_probs, laws)):
         if not coins.accept(p[token], q[token], node=i):
             return Verdict(i, tuple(range(i)), coins.draw(residual(p, q), node=i, purpose="recover"), "recovered")
     drafted = len(draft_tokens)

@@ -6,7 +6,7 @@ from fractions import Fraction
 from specdec_core.coins import Coins, ScriptedCoins
 from specdec_core.exact_drafts import ExactDraft, ExactLaw, Prefix, sampled_draft
 from specdec_core.rules import Verdict, verify_block
-from specdec_labs.museum.block import ended, longest_passing, prefix_weights
+from specdec_labs.museum.block import ended, laws_of_drafts, longest_passing, prefix_weights
 from specdec_labs.museum.decoding import AnyRule, Laws, Method, memory_laws
 from specdec_labs.museum.piece import Evidence, Instance, MakeMethod, Piece
 
@@ -24,13 +24,13 @@ def in_rectangle(rule: AnyRule, width: int = WIDTH) -> AnyRule:
     """`rule` behind the batch's layout: tokens padded with -1, q rows with zeros, p rows with the last one."""
 
     def padded(
-        draft_tokens: Prefix, draft_probs: Sequence[ExactLaw], target_probs: Sequence[ExactLaw], coins: Coins
+        draft_tokens: Prefix, draft_probs: Sequence[ExactLaw] | None, target_probs: Sequence[ExactLaw], coins: Coins
     ) -> Verdict:
         missing = width - len(draft_tokens)
         nothing = [0 * mass for mass in target_probs[0]]
         return rule(
             (*draft_tokens, *[PADDING] * missing),
-            [*draft_probs, *[nothing] * missing],
+            [*laws_of_drafts(draft_tokens, draft_probs, target_probs), *[nothing] * missing],
             [*target_probs, *[target_probs[-1]] * missing],
             coins,
         )
