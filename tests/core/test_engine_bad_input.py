@@ -104,7 +104,7 @@ def test_a_drafter_of_another_vocabulary() -> None:
 @pytest.mark.parametrize("token", [10, -1])
 def test_a_draft_id_outside_the_vocabulary(token: int, fixed_drafter) -> None:
     engine = Engine(toy_pair()[0], fixed_drafter(lambda tokens, budget: [1, token][:budget]), "chain", 4)
-    with pytest.raises(ValueError, match=rf"tokens\[2\] is {token}; the vocabulary has ids 0\.\.9"):
+    with pytest.raises(ValueError, match=rf"'fixed' proposed tokens\[1\] is {token}; the vocab.* 0\.\.9"):
         engine.generate([1], GREEDY, 9)
 
 
