@@ -1,4 +1,4 @@
-"""What is asked of an argument before it is used: a wrong one is named when it is given, not somewhere inside a round."""
+"""What is asked of an argument: a wrong one is named when it is given, not somewhere inside a round."""
 
 from numbers import Integral
 from typing import Any

@@ -18,7 +18,6 @@ from specdec_core.session import Session
 from specdec_core.trace import Generation, Round, Trace
 from specdec_core.warp import SamplingParams
 
-
 _SERVES: "WeakValueDictionary[int, Session]" = WeakValueDictionary()
 """The request that each drafter, by its id, was started for last; an id is not used again while its session lives."""
 
@@ -42,8 +41,8 @@ class Engine:
         record_top: how many top tokens of p, q and residual each round's record keeps (0: none).
 
     Raises:
-        ValueError: a target that is no language model, an unknown rule, one that does not take the drafter's proposals, a drafter with another
-            vocabulary, or a gamma or record_top that is no whole number, at least 0.
+        ValueError: a target that is no language model, an unknown rule, one that does not take the drafter's
+            proposals, a drafter with another vocabulary, or a gamma or record_top that is no whole number, at least 0.
     """
 
     def __init__(
