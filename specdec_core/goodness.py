@@ -52,8 +52,9 @@ def fit_strata(counts: Int[ndarray, "strata cells"], p: Float64[ndarray, " cells
     """The fit of one or more rows of counts, the sum of each row given, to the same law."""
     from scipy import special
 
-    sizes, n = counts.sum(axis=1, keepdims=True), int(counts.sum())
+    # first: it refuses what is no number
     found, is_possible = chi_square(counts, p), p > 0
+    sizes, n = counts.sum(axis=1, keepdims=True), int(counts.sum())
     degrees = len(counts) * int(is_possible.sum() - 1)
     tv = 0.5 * float(np.abs(counts - sizes * p).sum()) / n
     slack = 0.5 * math.sqrt(len(counts) * (len(p) - 1) / n) + math.sqrt(math.log(1 / level) / (2 * n))
