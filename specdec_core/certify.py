@@ -80,6 +80,13 @@ def certify(
         batch=_BATCH,
         sequential=sequential,
     )
+    # before anything is computed, and in the engine's words
+    prompt = engine.checked_prompt(prompt)
+    if len(prompt) + demand.horizon > engine.target.max_length:
+        raise ValueError(
+            f"prompt has {len(prompt)} tokens and {demand.horizon} more are certified; the context is "
+            f"{engine.target.max_length} - shorten the prompt or lower gamma"
+        )
     params = RememberedParams.of(replace(params, seed=seed, stop=()))
     oracle = oracle or _behind_memo(engine.target, len(prompt) + demand.horizon)
     runs = _Runs(engine, prompt, params, demand.horizon)

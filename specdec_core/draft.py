@@ -7,6 +7,8 @@ from jaxtyping import Bool, Float, Int
 import torch
 from torch import Tensor
 
+from specdec_core.arguments import check_whole
+
 Proposal = Literal["chain", "coupled", "iid", "without_replacement", "deterministic"]
 PROPOSALS: tuple[Proposal, ...] = ("chain", "coupled", "iid", "without_replacement", "deterministic")
 
@@ -27,8 +29,9 @@ class DraftTree:
             raise ValueError(
                 f"parents has {len(self.parents)} entries for {len(self.tokens)} tokens; give one parent a token"
             )
-        for node, parent in enumerate(self.parents):
-            if not -1 <= parent < node:
+        for node, (token, parent) in enumerate(zip(self.tokens, self.parents)):
+            check_whole(f"tokens[{node}]", token)
+            if not -1 <= check_whole(f"parents[{node}]", parent) < node:
                 raise ValueError(
                     f"parents[{node}] is {parent}; a parent comes before its child and is -1 (the pending token) "
                     f"or one of 0..{node - 1}"
@@ -37,7 +40,8 @@ class DraftTree:
     @classmethod
     def chain(cls, tokens: tuple[int, ...] | list[int]) -> "DraftTree":
         """The tree in which each token continues the one before it."""
-        return cls(tuple(int(token) for token in tokens), tuple(range(-1, len(tokens) - 1)))
+        whole = tuple(check_whole(f"tokens[{node}]", token) for node, token in enumerate(tokens))
+        return cls(whole, tuple(range(-1, len(whole) - 1)))
 
     def __len__(self) -> int:
         return len(self.tokens)

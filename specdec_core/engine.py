@@ -1,11 +1,13 @@
 """The engine: drafts, verifies in one target pass, keeps what is accepted. Plain decoding is gamma = 0."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
-from numbers import Integral
 import operator
 from typing import Any
+from weakref import WeakValueDictionary
 
+from specdec_core.arguments import check_model, check_whole
 from specdec_core.coins import CoinSource, PhiloxCoins
 from specdec_core.controllers import Constant, Controller
 from specdec_core.drafters.protocol import Drafter
@@ -15,6 +17,9 @@ from specdec_core.rules import RULES, Rule
 from specdec_core.session import Session
 from specdec_core.trace import Generation, Round, Trace
 from specdec_core.warp import SamplingParams
+
+_SERVES: "WeakValueDictionary[int, Session]" = WeakValueDictionary()
+"""The request that each drafter, by its id, was started for last; an id is not used again while its session lives."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +41,8 @@ class Engine:
         record_top: how many top tokens of p, q and residual each round's record keeps (0: none).
 
     Raises:
-        ValueError: an unknown rule, one that does not take the drafter's proposals, a drafter with another
-            vocabulary, or a gamma or record_top that is no whole number, at least 0.
+        ValueError: a target that is no language model, an unknown rule, one that does not take the drafter's
+            proposals, a drafter with another vocabulary, or a gamma or record_top that is no whole number, at least 0.
     """
 
     def __init__(
@@ -49,6 +54,7 @@ class Engine:
         *,
         record_top: int = 0,
     ) -> None:
+        check_model(target, "target", part="target")
         if isinstance(rule, str):
             if rule not in RULES:
                 raise ValueError(f"rule is {rule!r}; expected one of {', '.join(RULES)}")
@@ -74,8 +80,7 @@ class Engine:
         self.drafter = drafter
         self.rule = rule
         self.controller: Controller = controller if isinstance(controller, Controller) else Constant(controller)
-        self.record_top = _count("record_top", record_top, 0)
-        self._streams_started = 0
+        self.record_top = check_whole("record_top", record_top, 0)
 
     def generate(
         self,
@@ -127,17 +132,17 @@ class Engine:
         params = SamplingParams() if params is None else params
         if not isinstance(params, SamplingParams):
             raise ValueError(f"params is {params!r}; expected SamplingParams(temperature=..., ...)")
-        self._check_prompt(prompt)
+        prompt = self.checked_prompt(prompt)
         self._check_stop(params)
-        max_new_tokens = _count("max_new_tokens", max_new_tokens, 1)
-        request = _count("request", request, 0, 2**32 - 1)
+        max_new_tokens = check_whole("max_new_tokens", max_new_tokens, 1)
+        request = check_whole("request", request, 0, 2**32 - 1)
         if self.rule.greedy_only and not params.is_greedy:
             raise ValueError(
                 f"temperature is {params.temperature}; rule {self.rule.name!r} keeps the target's law at 0 only - "
                 "set temperature 0 or use rule 'chain'"
             )
         source = coins or PhiloxCoins(params.seed)
-        trace = Trace(prompt=tuple(int(token) for token in prompt), hardware=describe_hardware())
+        trace = Trace(prompt=prompt, hardware=describe_hardware())
         trace.settings = {
             "rule": self.rule.name,
             "drafter": None if self.drafter is None else self.drafter.name,
@@ -161,12 +166,17 @@ class Engine:
             max_new_tokens=max_new_tokens,
             record_top=self.record_top,
         )
-        self._streams_started += 1
-        number = self._streams_started
-        return Stream(session, lambda: self.drafter is None or number == self._streams_started)
+        if self.drafter is not None:
+            _SERVES[id(self.drafter)] = session
+        return Stream(session)
 
-    def _check_prompt(self, prompt: Sequence[int]) -> None:
+    def checked_prompt(self, prompt: Sequence[int]) -> tuple[int, ...]:
+        """The prompt as plain ids. ValueError as `generate`: no sequence, empty, too long, or an id that is none."""
         vocab, context = self.target.vocab_size, self.target.max_length
+        if not hasattr(prompt, "__len__") or isinstance(prompt, str | bytes):
+            raise ValueError(
+                f"prompt is a {type(prompt).__name__}; expected a sequence of token ids, such as tokenizer.encode(text)"
+            )
         if len(prompt) == 0:
             raise ValueError("prompt is empty; give at least one token id (a start token will do)")
         for index, token in enumerate(prompt):
@@ -178,21 +188,13 @@ class Engine:
                 f"prompt has {len(prompt)} tokens; the context is {context}, which leaves no room for a new one - "
                 "shorten the prompt"
             )
+        return tuple(int(token) for token in prompt)
 
     def _check_stop(self, params: SamplingParams) -> None:
         vocab = self.target.vocab_size
         for token in params.stop:
             if token >= vocab:
                 raise ValueError(f"stop holds {token}; the target's vocabulary has ids 0..{vocab - 1}")
-
-
-def _count(name: str, value: Any, lowest: int, highest: int | None = None) -> int:
-    """`value` as an int, whatever whole number it is; a ValueError by name for anything else."""
-    number = int(value) if isinstance(value, Integral) else lowest - 1
-    if number < lowest or (highest is not None and number > highest):
-        span = f"at least {lowest}" if highest is None else f"{lowest}..{highest}"
-        raise ValueError(f"{name} is {value!r}; expected a whole number, {span}")
-    return number
 
 
 def _whole_number(value: Any) -> int:
@@ -206,9 +208,8 @@ def _whole_number(value: Any) -> int:
 class Stream:
     """A running generation. Iterate to advance it; `generation` is valid at any moment."""
 
-    def __init__(self, session: Session, owns_drafter: Callable[[], bool]) -> None:
+    def __init__(self, session: Session) -> None:
         self._session = session
-        self._owns_drafter = owns_drafter
         self._was_stopped_inside = False
 
     def __iter__(self) -> Iterator[Step]:
@@ -222,10 +223,11 @@ class Stream:
                 "this stream was stopped inside a round, which leaves its caches unsettled; start a new one "
                 "with `generation.trace.tokens` as the prompt"
             )
-        if not self._owns_drafter():
+        drafter = self._session.drafter
+        if drafter is not None and _SERVES.get(id(drafter)) is not self._session:
             raise ValueError(
-                "this stream was overtaken: the engine's drafter serves a newer one - finish a stream before "
-                "starting the next, or use another engine and drafter"
+                "this stream was overtaken: its drafter serves a newer one, of this engine or of another that shares "
+                "it - finish a stream before starting the next, or give each engine a drafter of its own"
             )
         self._was_stopped_inside = True
         step = self._advance()
@@ -246,5 +248,6 @@ class Stream:
             trace = Trace(**{name: getattr(trace, name) for name in trace.__slots__})
             # a copy: the stream may go on, this generation does not
             trace.rounds = list(trace.rounds)
+            trace.settings, trace.hardware, trace.texts = deepcopy((trace.settings, trace.hardware, trace.texts))
             trace.finish_reason = "interrupted"
         return Generation(trace.emitted, trace.finish_reason, trace)

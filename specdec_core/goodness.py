@@ -36,10 +36,13 @@ def fit(counts: Sequence[int], probabilities: Sequence[float], level: float) -> 
     from their own law is at most the middle term, and changes of one sample move it by 1/n (McDiarmid).
 
     Raises:
-        ValueError: lengths that differ, no counts, or fewer than two cells.
+        ValueError: lengths that differ, no counts, fewer than two cells, no level in (0, 1), or a NaN or negative
+            count or probability.
     """
     if len(counts) != len(probabilities) or len(counts) < 2:
         raise ValueError(f"counts has {len(counts)} cells, probabilities {len(probabilities)}; expected the same, >= 2")
+    if not 0 < level < 1:
+        raise ValueError(f"level is {level}; expected a probability between 0 and 1")
     if sum(counts) == 0:
         raise ValueError("counts is all zero; there is nothing to test")
     return fit_strata(np.asarray(counts)[None], np.asarray(probabilities, dtype=np.float64), level)
@@ -49,8 +52,9 @@ def fit_strata(counts: Int[ndarray, "strata cells"], p: Float64[ndarray, " cells
     """The fit of one or more rows of counts, the sum of each row given, to the same law."""
     from scipy import special
 
-    sizes, n = counts.sum(axis=1, keepdims=True), int(counts.sum())
+    # first: it refuses what is no number
     found, is_possible = chi_square(counts, p), p > 0
+    sizes, n = counts.sum(axis=1, keepdims=True), int(counts.sum())
     degrees = len(counts) * int(is_possible.sum() - 1)
     tv = 0.5 * float(np.abs(counts - sizes * p).sum()) / n
     slack = 0.5 * math.sqrt(len(counts) * (len(p) - 1) / n) + math.sqrt(math.log(1 / level) / (2 * n))
@@ -63,6 +67,11 @@ def chi_square(
 ) -> float:
     """Pearson's sum of (count - n p)^2 / (n p) over the cells of all rows; infinite for a count where p is 0."""
     rows, p = np.atleast_2d(counts), np.asarray(p, dtype=np.float64)
+    for name, values in (("counts", rows), ("probabilities", p)):
+        # NaN fails the comparison; beyond it, it would leave its cell out
+        if not (values >= 0).all():
+            wrong = values[~(values >= 0)][0]
+            raise ValueError(f"a value of {name} is {wrong}; expected numbers, at least 0")
     if rows[:, p <= 0].any():
         return math.inf
     return float(_chi_squares(rows[:, p > 0][None], p[p > 0])[0])

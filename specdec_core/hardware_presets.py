@@ -39,7 +39,8 @@ class Hardware:
     source: str
 
     def __post_init__(self) -> None:
-        if self.bytes_per_s <= 0 or not self.flops_per_s or min(self.flops_per_s.values()) <= 0:
+        peaks = self.flops_per_s.values()
+        if not (self.bytes_per_s > 0 and peaks and all(peak > 0 for peak in peaks)):
             raise ValueError(f"hardware {self.name!r}: bytes_per_s and every flops_per_s must be above 0")
 
     def peak(self, dtype: str) -> float:

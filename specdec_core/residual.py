@@ -13,6 +13,8 @@ from jaxtyping import Float
 import torch
 from torch import Tensor
 
+from specdec_core.arguments import check_whole
+
 Law = Float[Tensor, " vocab"] | Sequence[Fraction]
 
 
@@ -22,9 +24,8 @@ def mass(law: Law, token: int) -> float | Fraction:
     Raises:
         ValueError: a token outside the law, or a mass that is negative or not finite.
     """
-    if not 0 <= token < len(law):
-        raise ValueError(f"token {token} is outside the vocabulary; the law has ids 0..{len(law) - 1}")
-    value = float(law[token]) if isinstance(law, Tensor) else law[token]
+    _check_place(law, token)
+    value = float(law[token].detach()) if isinstance(law, Tensor) else law[token]
     if not (value >= 0 and math.isfinite(value)):
         raise ValueError(f"token {token} has mass {value}; a probability is finite and not negative")
     return value
@@ -34,7 +35,7 @@ def acceptance(p: Law, q: Law) -> float | Fraction:
     """Probability that a token drawn from q is kept: sum min(p, q) = 1 - TV(p, q)."""
     check_same_vocab(p, q)
     if isinstance(p, Tensor) and isinstance(q, Tensor):
-        return float(torch.minimum(wide(p), wide(q)).sum())
+        return _finite_sum(torch.minimum(wide(p), wide(q)))
     return sum((min(p_x, q_x) for p_x, q_x in zip(exact_law(p), exact_law(q))), Fraction(0))
 
 
@@ -57,7 +58,7 @@ def residual(p: Law, q: Law) -> Law:
     law comes back in float64 (float32 where the device has no float64).
 
     Raises:
-        ValueError: laws of different length, a NaN in one of them, or inf in p.
+        ValueError: a batch of laws, laws of different length, a NaN in one of them, or inf in p.
     """
     check_same_vocab(p, q)
     if isinstance(p, Tensor) and isinstance(q, Tensor):
@@ -89,7 +90,7 @@ def scaled_excess(p: Law, q: Law, scale: float | Fraction) -> tuple[Law, float |
     check_same_vocab(p, q)
     if isinstance(p, Tensor) and isinstance(q, Tensor):
         excess = (wide(p) * float(scale) - wide(q)).clamp_(min=0)
-        return excess, float(excess.sum())
+        return excess, _finite_sum(excess)
     exact = [max(Fraction(scale) * p_x - q_x, Fraction(0)) for p_x, q_x in zip(exact_law(p), exact_law(q))]
     return exact, sum(exact, Fraction(0))
 
@@ -103,7 +104,7 @@ def divided(law: Law, number: float | Fraction) -> Law:
 
 def one_hot(like: Law, token: int) -> Law:
     """The law that is 1 at `token`, of the kind and length of `like`."""
-    mass(like, token)
+    _check_place(like, token)
     if isinstance(like, Tensor):
         law = torch.zeros_like(like)
         law[token] = 1
@@ -121,10 +122,11 @@ def without(law: Law, token: int) -> Law | None: ...
 
 def without(law: Law, token: int) -> Law | None:
     """The law with `token` removed and renormalised; None when nothing is left."""
+    _check_place(law, token)
     if isinstance(law, Tensor):
         rest = wide(law).clone()
         rest[token] = 0
-        total = float(rest.sum())
+        total = _finite_sum(rest)
         return rest / total if total > 0 else None
     exact = [Fraction(0) if x == token else value for x, value in enumerate(law)]
     total = sum(exact, Fraction(0))
@@ -132,9 +134,27 @@ def without(law: Law, token: int) -> Law | None:
 
 
 def check_same_vocab(p: Law, q: Law) -> None:
-    """ValueError unless both laws have the same number of tokens."""
+    """ValueError unless both are one law each, with the same number of tokens."""
+    check_one_law(p, "p")
+    check_one_law(q, "q")
     if len(p) != len(q):
         raise ValueError(f"q has vocab {len(q)}, p has {len(p)}; pad the shorter law with zeros or map its ids first")
+
+
+def check_one_law(law: Law, name: str = "law") -> None:
+    """ValueError for a batch of laws: one function call looks at one draft."""
+    dimensions = getattr(law, "ndim", None)
+    if dimensions is None:
+        dimensions = 2 if len(law) and isinstance(law[0], Sequence) else 1
+    if dimensions != 1:
+        came = f"shape {tuple(law.shape)}" if isinstance(law, Tensor) else f"{dimensions} dimensions"
+        raise ValueError(f"{name} has {came}; expected one law, [vocab] - call the function for each row")
+
+
+def _check_place(law: Law, token: int) -> None:
+    check_one_law(law)
+    if not 0 <= check_whole("token", token) < len(law):
+        raise ValueError(f"token {token} is outside the vocabulary; the law has ids 0..{len(law) - 1}")
 
 
 def exact_law(law: Law) -> Sequence[Fraction]:
@@ -149,10 +169,15 @@ def wide(law: Tensor) -> Tensor:
     return law.detach().to(torch.float32 if law.device.type == "mps" else torch.float64)
 
 
-def _normalised(excess: Tensor, fallback: Tensor) -> Tensor:
-    total = float(excess.sum())
+def _finite_sum(masses: Tensor) -> float:
+    total = float(masses.sum())
     if not math.isfinite(total):
         raise ValueError("p or q holds NaN or inf; laws are finite - check the logits they were made from")
+    return total
+
+
+def _normalised(excess: Tensor, fallback: Tensor) -> Tensor:
+    total = _finite_sum(excess)
     return excess / total if total > 0 else wide(fallback)
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import math
 from typing import Literal
 
+from specdec_core.arguments import check_number
 from specdec_core.hardware_presets import DTYPE_BYTES, Hardware
 from specdec_core.model_shapes import ModelShape
 
@@ -60,8 +61,7 @@ def forward_work(
         ValueError: a count below 1, a negative context, or an unknown dtype.
     """
     for name, value, lowest in (("rows", rows, 1), ("context", context, 0), ("batch", batch, 1), ("degree", degree, 1)):
-        if value < lowest:
-            raise ValueError(f"{name} is {value}; expected at least {lowest}")
+        check_number(name, value, lowest)
     size, fed = bytes_of(dtype), batch * rows
     # activations and cache stay in 16 bits when the weights are narrower
     state = max(size, 2.0)
@@ -150,18 +150,15 @@ def hbm_bytes_per_token(bytes_per_round: float, tokens_per_round: float) -> floa
     Raises:
         ValueError: fewer tokens than the one every round emits, or negative traffic.
     """
-    if tokens_per_round < 1 or bytes_per_round < 0:
-        raise ValueError(
-            f"tokens_per_round is {tokens_per_round} and bytes_per_round {bytes_per_round}; a round emits at least 1 "
-            "token and reads at least 0 bytes"
-        )
+    check_number("tokens_per_round", tokens_per_round, 1)
+    check_number("bytes_per_round", bytes_per_round)
     return bytes_per_round / tokens_per_round
 
 
 def hbm_savings(plain_bytes_per_token: float, bytes_per_token: float) -> float:
     """Share of the memory traffic saved (modelled), 1 - speculative / plain; negative when there is more of it."""
-    if plain_bytes_per_token <= 0:
-        raise ValueError(f"plain_bytes_per_token is {plain_bytes_per_token}; expected above 0")
+    check_number("plain_bytes_per_token", plain_bytes_per_token, above=True)
+    check_number("bytes_per_token", bytes_per_token)
     return 1 - bytes_per_token / plain_bytes_per_token
 
 

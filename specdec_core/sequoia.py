@@ -9,6 +9,7 @@ from jaxtyping import Float64, Int64
 import numpy as np
 from numpy import ndarray
 
+from specdec_core.arguments import check_number, check_whole
 from specdec_core.tree_shapes import Parents
 
 _SLACK = 1e-6
@@ -50,12 +51,11 @@ def sequoia_size(
     A round with m drafted nodes on d levels takes d * `draft_seconds` + `verify_seconds(m)`. Sizes up to `nodes` and
     `depth` are compared; ties go to fewer levels, then to fewer nodes.
     """
-    if draft_seconds < 0:
-        raise ValueError(f"draft_seconds is {draft_seconds}; expected the time of one draft level, at least 0")
+    check_number("draft_seconds", draft_seconds)
     table = _Table(acceptance_vector, nodes, depth)
     seconds = [verify_seconds(size) for size in range(nodes + 1)]
-    if min(seconds) <= 0:
-        raise ValueError(f"verify_seconds({int(np.argmin(seconds))}) is {min(seconds)}; expected above 0")
+    for size, found in enumerate(seconds):
+        check_number(f"verify_seconds({size})", found, above=True)
     per_token = {
         (levels, size): (levels * draft_seconds + seconds[size]) / table.best[levels, size]
         for levels in range(depth + 1)
@@ -74,8 +74,8 @@ class _Table:
     """
 
     def __init__(self, acceptance_vector: Sequence[float], nodes: int, depth: int) -> None:
-        if nodes < 0 or depth < 0:
-            raise ValueError(f"nodes is {nodes} and depth {depth}; expected at least 0")
+        check_whole("nodes", nodes, 0)
+        check_whole("depth", depth, 0)
         chances = [float(chance) for chance in acceptance_vector]
         if not all(chance >= 0 for chance in chances) or sum(chances) > 1 + _SLACK:
             raise ValueError(

@@ -10,6 +10,7 @@ import time
 
 import torch
 
+from specdec_core.arguments import check_whole
 from specdec_core.coins.protocol import Coins, CoinSource
 from specdec_core.controllers import Controller
 from specdec_core.draft import Draft
@@ -59,10 +60,16 @@ class Session:
         # a tree may have more nodes than there are tokens left to emit; its rows need room, its depth does not
         self._branches = drafter is not None and getattr(drafter, "branches", False)
         self._cache = target.new_cache(self._limit + (TREE_ROOM if self._branches else 0))
-        # the target's states of committed rows that the drafter has not been shown yet
+        # the target's states of committed rows that the drafter has not been shown yet, if it reads them
+        self._reads_states = None if drafter is None else getattr(drafter, "reads_states", None)
         self._unseen: list[torch.Tensor] = []
         if drafter is not None:
             drafter.start(self._limit)
+
+    @property
+    def drafter(self) -> Drafter | None:
+        """Who drafts this request."""
+        return self._drafter
 
     def prefill(self) -> tuple[int, ...]:
         """Feeds the prompt and draws the first token from its last row."""
@@ -98,7 +105,7 @@ class Session:
             # after a cut the stop token is the pending one, and what stood behind it never happened
             kept = len(emitted) - 1
             seen = Verdict(kept, verdict.path[:kept], emitted[-1], verdict.kind)
-            self._drafter.observe(seen, output.hidden)
+            self._drafter.observe(seen, output.hidden if self._reads_states else None)
         uniforms = accept_uniforms(coins.events, len(draft.tree))
         record = self._record(draft, verdict, emitted, target_probs, uniforms, clock)
         self.trace.rounds.append(record)
@@ -113,26 +120,55 @@ class Session:
             self.trace.finish_reason = "length"
 
     def _propose(self, coins: Coins) -> Draft:
-        budget, room = self._controller.gamma(self.trace.rounds), self._limit - len(self._tokens) - 1
+        # what user code is handed is its own: a copy of the tokens, of the rounds, of the states
+        gamma = self._controller.gamma(tuple(self.trace.rounds))
+        budget = check_whole(f"gamma of controller {getattr(self._controller, 'name', None)!r}", gamma, 0)
+        room = self._limit - len(self._tokens) - 1
         if self._drafter is None:
             return Draft.empty()
         if self._drafter.max_length is not None:
-            room = min(room, self._drafter.max_length - len(self._tokens))
+            # the last draft is drawn, never fed: it needs no row
+            room = min(room, self._drafter.max_length - len(self._tokens) + 1)
         budget = min(budget, room + TREE_ROOM if self._branches else room)
         if min(budget, room) <= 0:
             return Draft.empty()
         hidden = torch.cat(self._unseen) if self._unseen else None
         self._unseen = []
-        context = Context(self._tokens, len(self.trace.prompt), self._params, hidden, self._cache, room)
+        context = Context(tuple(self._tokens), len(self.trace.prompt), self._params, hidden, self._cache, room)
         draft = self._drafter.propose(context, budget, coins, self._controller.may_continue)
-        if len(draft.tree) > budget:
-            raise ValueError(f"drafter {self._drafter.name!r} proposed {len(draft.tree)} nodes; its budget is {budget}")
-        if (levels := max(draft.tree.depths, default=0)) > room:
-            raise ValueError(f"drafter {self._drafter.name!r} proposed {levels} levels; there is room for {room}")
+        self._check_draft(draft, budget, room)
         return draft
 
+    def _check_draft(self, draft: Draft, budget: int, room: int) -> None:
+        name, vocab = f"drafter {getattr(self._drafter, 'name', None)!r}", self._target.vocab_size
+        if not isinstance(draft, Draft):
+            raise ValueError(f"{name} proposed {draft!r}; expected a Draft (Draft.empty() for no tokens)")
+        if len(draft.tree) > budget:
+            raise ValueError(f"{name} proposed {len(draft.tree)} nodes; its budget is {budget}")
+        if (levels := max(draft.tree.depths, default=0)) > room:
+            raise ValueError(f"{name} proposed {levels} levels; there is room for {room}")
+        for node, token in enumerate(draft.tokens):
+            if not 0 <= token < vocab:
+                raise ValueError(
+                    f"{name} proposed tokens[{node}] is {token}; the vocabulary has ids 0..{vocab - 1} - is its model "
+                    "or its corpus of another vocabulary?"
+                )
+        if len(self._cache) != len(self._tokens) - 1:
+            raise ValueError(
+                f"{name} left {len(self._cache)} rows in the target's cache for {len(self._tokens)} tokens; expected "
+                "one row less than tokens - a drafter may read the cache, its length is the engine's"
+            )
+
     def _keep_states(self, states: torch.Tensor | None) -> None:
-        if self._drafter is not None and states is not None:
+        """Keeps what the drafter will read; nothing when it reads none, or its context is used up for good."""
+        if self._drafter is None or states is None or self._reads_states is None:
+            return
+        longest = self._drafter.max_length
+        if longest is not None and len(self._tokens) > longest:
+            self._unseen = []
+        elif self._reads_states == "last":
+            self._unseen = [states[-1:].clone()]
+        else:
             self._unseen.append(states)
 
     def _verify_pass(self, draft: Draft) -> ForwardOutput:

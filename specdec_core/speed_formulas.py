@@ -7,6 +7,8 @@ drafts behind a refusal as failures and under-predicts.
 from collections.abc import Sequence
 from fractions import Fraction
 
+from specdec_core.arguments import check_number, check_whole
+
 Number = float | Fraction
 
 
@@ -61,8 +63,8 @@ def speedup(alpha: Number, gamma: int, draft_cost: Number, verify_cost: Number =
 
     Source: Leviathan et al. 2211.17192, theorem 3.8, which takes verify_cost = 1.
     """
-    if draft_cost < 0 or verify_cost <= 0:
-        raise ValueError(f"draft_cost is {draft_cost} and verify_cost {verify_cost}; expected at least 0 and above 0")
+    check_number("draft_cost", draft_cost)
+    check_number("verify_cost", verify_cost, above=True)
     return expected_tokens(alpha, gamma) / (gamma * draft_cost + verify_cost)
 
 
@@ -73,10 +75,11 @@ def implied_alpha(tokens_per_round: float, gamma: int) -> float | None:
     alpha = 1 come down to the root without passing it.
 
     Raises:
-        ValueError: gamma below 1.
+        ValueError: gamma below 1, or tokens that are no number.
     """
-    if gamma < 1:
+    if check_whole("gamma", gamma) < 1:
         raise ValueError(f"gamma is {gamma}; expected at least 1: with 0 every round emits one token at any alpha")
+    check_number("tokens_per_round", tokens_per_round)
     if not 1 <= tokens_per_round <= gamma + 1:
         return None
     alpha = 1.0
@@ -90,15 +93,16 @@ def implied_alpha(tokens_per_round: float, gamma: int) -> float | None:
 
 def best_gamma(alpha: Number, draft_cost: Number, verify_cost: Number = 1, *, largest: int = 64) -> int:
     """The gamma in 0..largest of largest speed-up, the smallest on a tie; 0 (plain, speed-up 1) when none gains."""
-    if largest < 0:
-        raise ValueError(f"largest is {largest}; expected at least 0")
+    check_whole("largest", largest, 0)
+    _check(alpha, 0)
+    check_number("draft_cost", draft_cost)
+    check_number("verify_cost", verify_cost, above=True)
     gains = {0: 1 + 0 * alpha}
     gains.update({gamma: speedup(alpha, gamma, draft_cost, verify_cost) for gamma in range(1, largest + 1)})
     return max(gains, key=lambda gamma: (gains[gamma], -gamma))
 
 
 def _check(alpha: Number, gamma: int) -> None:
-    if not 0 <= alpha <= 1:
-        raise ValueError(f"alpha is {alpha}; expected a probability")
-    if gamma < 0:
-        raise ValueError(f"gamma is {gamma}; expected at least 0")
+    if getattr(alpha, "ndim", 0) or not 0 <= alpha <= 1:
+        raise ValueError(f"alpha is {alpha}; expected a probability, one number")
+    check_whole("gamma", gamma, 0)

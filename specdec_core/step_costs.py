@@ -7,6 +7,7 @@ part has its own price per gamma, from a formula, from measured cost curves or f
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from specdec_core.arguments import check_number, check_whole
 from specdec_core.cost_curve import CostCurve
 from specdec_core.hardware_presets import Hardware
 from specdec_core.model_shapes import ModelShape
@@ -35,8 +36,9 @@ class StepCosts:
             raise ValueError(
                 f"draft, verify and host have {len(self.draft)}, {len(self.verify)}, {len(self.host)} entries"
             )
-        if min(self.draft) < 0 or min(self.host) < 0 or min(self.verify) <= 0:
-            raise ValueError("a cost is negative, or a verify pass is free")
+        for name in ("draft", "verify", "host"):
+            for gamma, cost in enumerate(getattr(self, name)):
+                check_number(f"{name}[{gamma}]", cost, above=name == "verify")
 
     @property
     def largest_gamma(self) -> int:
@@ -63,8 +65,8 @@ def formula_costs(draft_cost: float, largest_gamma: int = 32) -> StepCosts:
 
     Source: Leviathan et al. 2211.17192, theorem 3.8.
     """
-    if draft_cost < 0 or largest_gamma < 0:
-        raise ValueError(f"draft_cost is {draft_cost} and largest_gamma {largest_gamma}; expected at least 0")
+    check_number("draft_cost", draft_cost)
+    check_whole("largest_gamma", largest_gamma, 0)
     gammas = range(largest_gamma + 1)
     draft = tuple(gamma * draft_cost for gamma in gammas)
     return StepCosts(draft, (1.0,) * len(gammas), (0.0,) * len(gammas), f"formula, c = {draft_cost:g}")

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 import json
 from pathlib import Path
-from typing import Any, Literal
+from types import UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from specdec_core.whole_file import write_whole
 
@@ -130,7 +131,7 @@ class Trace:
         """Reads what `to_dict` wrote.
 
         Raises:
-            ValueError: another schema, a newer version, or a missing or unknown field.
+            ValueError: another schema, a newer version, a missing or unknown field, or a value of another kind.
         """
         schema = data.get("schema") if isinstance(data, Mapping) else None
         if schema != SCHEMA:
@@ -151,6 +152,7 @@ class Trace:
             content["texts"] = {int(token): text for token, text in content["texts"].items()}
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise ValueError(f"the trace is incomplete or has unknown fields: {error}") from error
+        _check_kinds(cls, content, "trace")
         return cls(**content)
 
     @classmethod
@@ -181,4 +183,27 @@ def _round(entry: Mapping[str, Any]) -> Round:
     top = entry["top"]
     if top is not None:
         top = tuple(SlotTop(**{name: _tuples(value) for name, value in slot.items()}) for slot in top)
-    return Round(**content, top=top)
+    record = Round(**content, top=top)
+    _check_kinds(Round, content, f"rounds[{record.index}]")
+    return record
+
+
+def _check_kinds(cls: type, content: Mapping[str, Any], where: str) -> None:
+    """ValueError unless every value is of the kind its field is declared with."""
+    for name, kind in get_type_hints(cls).items():
+        if name in content and not _fits(content[name], kind):
+            raise ValueError(f"{name} of {where} is {content[name]!r}; expected {kind}")
+
+
+def _fits(value: Any, kind: Any) -> bool:
+    origin, inner = get_origin(kind), get_args(kind)
+    if origin is Literal:
+        return value in inner
+    if origin in (Union, UnionType):
+        return any(_fits(value, each) for each in inner)
+    if origin is tuple and inner[-1:] == (Ellipsis,):
+        return type(value) is tuple and all(_fits(item, inner[0]) for item in value)
+    if origin in (list, dict):
+        return isinstance(value, origin)
+    # a JSON writer may leave the point out of a whole float; True is no number
+    return type(value) in ((int, float) if kind is float else (kind,))

@@ -75,7 +75,7 @@ class SamplingParams:
 
     def _check_kinds(self) -> None:
         for name in _NUMBERS:
-            if not isinstance(getattr(self, name), Real):
+            if not isinstance(getattr(self, name), Real) or isinstance(getattr(self, name), bool):
                 raise ValueError(f"{name} is {getattr(self, name)!r}; expected a number")
         for name, value in (("top_k", self.top_k), ("seed", 0 if self.seed is None else self.seed)):
             if not isinstance(value, Integral):
@@ -85,9 +85,11 @@ class SamplingParams:
         ):
             raise ValueError(f"logit_bias is {self.logit_bias!r}; expected a mapping from token ids to numbers")
         if not _are_ids(self.stop):
-            raise ValueError(f"stop is {self.stop!r}; expected token ids, for example tokenizer.eos_ids")
+            raise ValueError(f"stop is {self.stop!r}; expected a tuple of token ids, for example tokenizer.eos_ids")
         if self.allowed_ids is not None and not _are_ids(self.allowed_ids):
-            raise ValueError(f"allowed_ids is {self.allowed_ids!r}; expected token ids, or None to allow all")
+            raise ValueError(
+                f"allowed_ids is {self.allowed_ids!r}; expected a tuple of token ids, or None to allow all"
+            )
         if not isinstance(self.bad_words, Sequence) or not all(_are_ids(word) for word in self.bad_words):
             raise ValueError(f"bad_words is {self.bad_words!r}; expected sequences of token ids, such as [[7], [3, 4]]")
 

@@ -46,7 +46,7 @@ class GivenBatchCoins:
             weights = group.values()
             noise = self._noise.exponentials[self._requests[questions.requests[part]]].to(torch.float64)
             tokens[part] = torch.where(weights > 0, noise / weights, torch.inf).argmin(1)
-            check_drawn(weights.amax(1), questions[part])
+            check_drawn(torch.where(weights.isfinite().all(1), weights.amax(1), torch.nan), questions[part])
         return tokens
 
 

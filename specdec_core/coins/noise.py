@@ -7,6 +7,7 @@ position (length + node): whoever uses it emits what it draws, so each position 
 """
 
 from dataclasses import dataclass
+from numbers import Integral
 import secrets
 
 from jaxtyping import Float64, UInt32
@@ -40,8 +41,8 @@ class NoiseKey:
         limits = {"seed": 1 << 64, "request": 1 << 32, "length": 1 << 32, "node": _MAX_NODE}
         for name, limit in limits.items():
             value = getattr(self, name)
-            if not 0 <= value < limit:
-                raise ValueError(f"{name} is {value}; a noise key takes 0..{limit - 1}")
+            if not isinstance(value, Integral) or not 0 <= value < limit:
+                raise ValueError(f"{name} is {value!r}; a noise key takes whole numbers 0..{limit - 1}")
         if self.purpose not in PURPOSE_CODES:
             raise ValueError(f"purpose is {self.purpose!r}; expected one of {', '.join(PURPOSE_CODES)}")
 
@@ -105,6 +106,7 @@ class PhiloxCoins:
 
     def at(self, *, request: int, length: int) -> "RoundCoins":
         """The coins of one round; `request` is the sample's index, never a batch slot."""
+        NoiseKey(self.seed, request, length, 0, "sample")
         return RoundCoins(self.seed, request, length)
 
 

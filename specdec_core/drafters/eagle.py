@@ -7,11 +7,11 @@ from jaxtyping import Float
 import torch
 from torch import Tensor
 
+from specdec_core.arguments import check_budget, check_whole
 from specdec_core.cache import ContiguousKVCache
 from specdec_core.coins.protocol import Coins
 from specdec_core.draft import Draft, DraftTree, Proposal
 from specdec_core.draft_trees import Path, dynamic_tree
-from specdec_core.drafters.arguments import check_budget, check_whole
 from specdec_core.drafters.branch_rows import BranchRows
 from specdec_core.drafters.draft_law import draft_laws, has_mass, ranking_params
 from specdec_core.drafters.medusa import last_state
@@ -55,6 +55,7 @@ class EagleDrafter:
     Source: EAGLE, Li et al. 2401.15077; the tree: EAGLE-2, 2406.16858.
     """
 
+    reads_states = "all"
     max_length: int | None = None
 
     def __init__(

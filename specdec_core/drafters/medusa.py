@@ -6,10 +6,10 @@ from jaxtyping import Float
 import torch
 from torch import Tensor
 
+from specdec_core.arguments import check_budget
 from specdec_core.coins.protocol import Coins
 from specdec_core.draft import Draft, DraftTree, Proposal
 from specdec_core.draft_trees import best_first_tree, most_probable
-from specdec_core.drafters.arguments import check_budget
 from specdec_core.drafters.draft_law import draft_laws, has_mass, ranking_params
 from specdec_core.drafters.protocol import Context, MayContinue
 from specdec_core.medusa_tree import medusa_tree
@@ -36,6 +36,7 @@ class MedusaDrafter:
 
     branches = True
     proposal: Proposal = "deterministic"
+    reads_states = "last"
     max_length: int | None = None
     cache_rows: int | None = None
 

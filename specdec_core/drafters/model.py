@@ -6,9 +6,9 @@ from jaxtyping import Float
 import torch
 from torch import Tensor
 
+from specdec_core.arguments import check_budget, check_model
 from specdec_core.coins.protocol import Coins
 from specdec_core.draft import Draft, DraftTree, Proposal
-from specdec_core.drafters.arguments import check_budget, check_model
 from specdec_core.drafters.draft_law import draft_laws, has_mass
 from specdec_core.drafters.protocol import Context, MayContinue
 from specdec_core.models.protocol import KVCache, LanguageModel

@@ -25,8 +25,9 @@ class Context:
         tokens: prompt and output so far; the last one is pending (the target has not been fed it).
         prompt_length: how many of them are the prompt.
         params: the request's sampling parameters.
-        hidden: the target's states of the committed rows since the latest `propose`, oldest first, for drafters
-            built on them: the last one belongs to the token before the pending one. None when the target gives none.
+        hidden: the target's states of the committed rows since the latest `propose`, oldest first, for drafters that
+            say `reads_states`: the last one belongs to the token before the pending one. None when the target gives
+            none.
         cache: the target's cache, for drafters that share it.
         room: levels that a draft may have at most: tokens that are left to emit, but one. None: as many as nodes.
     """
@@ -49,6 +50,12 @@ class Drafter(Protocol):
     A drafter of trees also has `branches = True`: near the end of a text its budget of nodes is then not cut to the
     tokens that are left; it keeps to `context.levels(budget)` levels itself. Without it a draft is at most as long as
     the text may still grow.
+
+    A drafter that reads the target's states says so: `reads_states = "all"` (every committed row, once) or "last" (the
+    newest alone). Without it `context.hidden` is None and nothing is kept for it.
+
+    `max_length` is the longest context its own model takes, None without limit: drafts end where the last one drawn,
+    which is never fed, stands behind the last row.
     """
 
     name: str

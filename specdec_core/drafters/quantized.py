@@ -2,7 +2,7 @@
 
 from specdec_core.drafters.model import ModelDrafter
 from specdec_core.models.llama import Llama
-from specdec_core.models.quantize import bits_per_weight, quantized
+from specdec_core.models.quantize import bits_per_weight, default_group, quantized
 
 
 class QuantizedDrafter(ModelDrafter):
@@ -21,14 +21,18 @@ class QuantizedDrafter(ModelDrafter):
         target: Llama,
         bits: int = 4,
         *,
-        group: int = 64,
+        group: int | None = None,
         head: bool = False,
         temperature: float | None = None,
         coupled: bool = False,
     ) -> None:
-        """Raises ValueError as `quantized`, or for a model that is no `Llama` of ours."""
+        """`group` None takes the largest up to 64 that divides the rows of every matrix.
+
+        Raises ValueError as `quantized`, or for a model that is no `Llama` of ours.
+        """
         if not isinstance(target, Llama):
             raise ValueError(f"target is a {type(target).__name__}; expected a Llama, whose weights can be rounded")
+        group = default_group(target, head=head) if group is None else group
         super().__init__(
             quantized(target, bits, group, head=head), temperature=temperature, coupled=coupled, name=f"int{bits}"
         )

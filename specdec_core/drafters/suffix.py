@@ -6,9 +6,9 @@ import math
 from jaxtyping import Float
 from torch import Tensor
 
+from specdec_core.arguments import check_budget, check_whole
 from specdec_core.coins.protocol import Coins
 from specdec_core.draft import Draft, DraftTree, Proposal
-from specdec_core.drafters.arguments import check_budget, check_whole
 from specdec_core.drafters.protocol import Context, MayContinue
 from specdec_core.rules.verdict import Verdict
 from specdec_core.suffix_automaton import ROOT, Place, SuffixAutomaton

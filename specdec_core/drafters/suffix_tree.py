@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 import heapq
 
+from specdec_core.arguments import check_budget
 from specdec_core.coins.protocol import Coins
 from specdec_core.draft import Draft, DraftTree
-from specdec_core.drafters.arguments import check_budget
 from specdec_core.drafters.protocol import Context, MayContinue
 from specdec_core.drafters.suffix import SuffixDrafter
 from specdec_core.suffix_automaton import ROOT, Place, SuffixAutomaton

@@ -83,6 +83,8 @@ class HFModel:
             ValueError: its cache cannot be rolled back (recurrent state, sliding window) or it takes none.
         """
         self.model = model.eval()
+        # what the head reads is the body's own output; `output_hidden_states` would keep those of every layer
+        self._body = model.base_model
         self._parameters = inspect.signature(model.forward).parameters
         config = model.config.get_text_config()
         self.vocab_size: int = config.vocab_size
@@ -126,16 +128,19 @@ class HFModel:
         check_inputs(self, tokens, positions, mask, past=past)
         cache.check_room(tokens.shape[0])
         arguments = self._arguments(tokens, positions, mask, past, last_only)
+        states: list[Tensor] = []
+        watch = self._body.register_forward_hook(lambda body, given, output: states.append(_last_state(output)))
         try:
             with torch.inference_mode():
                 output = self.model(**arguments, **{self._cache_keyword: cache.rows})
         except BaseException:
             self._undo(cache, past)
             raise
+        finally:
+            watch.remove()
         cache.wrote_from(past)
         logits = output.logits[0, -1:] if last_only else output.logits[0]
-        hidden = output.hidden_states[-1][0] if output.hidden_states else None
-        return ForwardOutput(logits.to(torch.float32, copy=True), None if hidden is None else hidden.clone())
+        return ForwardOutput(logits.to(torch.float32, copy=True), None if states[-1] is None else states[-1][0].clone())
 
     def _arguments(
         self, tokens: Tensor, positions: Tensor | None, mask: Tensor | None, past: int, last_only: bool
@@ -144,9 +149,11 @@ class HFModel:
         arguments: dict[str, Any] = {
             "input_ids": tokens.to(self.device, torch.long)[None],
             "use_cache": True,
-            "output_hidden_states": True,
             "return_dict": True,
         }
+        if self._body is self.model:
+            # a model in one piece: all states, to find the last
+            arguments["output_hidden_states"] = True
         if last_only and "logits_to_keep" in self._parameters:
             arguments["logits_to_keep"] = 1
         if positions is None and mask is None:
@@ -200,6 +207,13 @@ class HFModel:
             surplus = layer.get_seq_length() - length
             if surplus > 0:
                 layer.crop(-surplus)
+
+
+def _last_state(output: Any) -> Tensor | None:
+    """The state the head reads [1, rows, width], from a body's output or from that of a model in one piece."""
+    if getattr(output, "logits", None) is None:
+        return output[0]
+    return output.hidden_states[-1] if getattr(output, "hidden_states", None) else None
 
 
 def _layer_kind(layer: Any) -> str:

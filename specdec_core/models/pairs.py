@@ -116,6 +116,9 @@ def _toy() -> Pair:
 def _hugging_face(name: str, device: torch.device, dtype: torch.dtype) -> Pair:
     # a folder whose own name holds a comma is one model, not two
     names = [name] if Path(name).is_dir() else [part.strip() for part in name.split(",")]
+    known = [part for part in names if part.lower() in ("smollm2", "tiny", "toy")]
+    if known:
+        raise ValueError(f"pair is {name!r}; {known[0].lower()!r} names a whole pair - give it alone, in small letters")
     if not all(names) or len(names) > 2:
         raise ValueError(f"pair is {name!r}; expected {_KNOWN}")
     target_name, draft_name = names[0], names[1] if len(names) == 2 else None

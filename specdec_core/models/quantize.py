@@ -5,6 +5,7 @@ a kernel that reads packed integers, such as torchao's on CUDA.
 """
 
 from dataclasses import replace
+import math
 from numbers import Integral
 
 from jaxtyping import Float
@@ -16,6 +17,7 @@ from specdec_core.models.llama import LayerWeights, Llama
 
 BITS = (8, 4, 3)
 _SCALE_BITS = 16
+_LARGEST_GROUP = 64
 
 
 def round_to_nearest(weight: Float[Tensor, "out inner"], bits: int, group: int) -> Float[Tensor, "out inner"]:
@@ -39,16 +41,28 @@ def round_to_nearest(weight: Float[Tensor, "out inner"], bits: int, group: int) 
     return (steps * scale).flatten(1).to(weight.dtype)
 
 
-def quantized(model: Llama, bits: int, group: int = 64, *, head: bool = False) -> Llama:
+def default_group(model: Llama, *, head: bool = False) -> int:
+    """The largest group up to 64 that divides the rows of every matrix `quantized` rounds: 64 where they allow it."""
+    names = ("qkv", "attention_out", "gate_up", "down")
+    matrices = [getattr(layer, name) for layer in model.weights.layers for name in names]
+    row = math.gcd(*(linear.weight.shape[1] for linear in (*matrices, *([model.weights.head] if head else []))))
+    return max(group for group in range(1, _LARGEST_GROUP + 1) if row % group == 0)
+
+
+def quantized(model: Llama, bits: int, group: int | None = None, *, head: bool = False) -> Llama:
     """A copy of the model with the products of every layer rounded, and with `head` that of the head; the rest stays.
+
+    `group` None is `default_group`.
 
     Raises:
         ValueError: as `round_to_nearest`, naming the matrix.
     """
 
+    size = default_group(model, head=head) if group is None else group
+
     def rounded(linear: Linear, name: str) -> Linear:
         try:
-            return Linear(round_to_nearest(linear.weight, bits, group))
+            return Linear(round_to_nearest(linear.weight, bits, size))
         except ValueError as error:
             raise ValueError(f"{name}: {error}") from error
 

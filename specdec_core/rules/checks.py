@@ -5,8 +5,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from specdec_core.arguments import check_whole
 from specdec_core.draft import DraftTree
-from specdec_core.residual import Law, one_hot
+from specdec_core.residual import Law, check_one_law, one_hot
 
 SUM_SLACK = 0.02
 """How far the sum of a float law may be from 1: rows of bfloat16 probabilities are off by up to a percent."""
@@ -29,6 +30,7 @@ def check_chain(
             f"target_probs has {len(target_probs)} rows for {drafted} draft tokens; expected {drafted + 1}: "
             "a row for each draft and one for the bonus token"
         )
+    check_one_law(target_probs[0], "target_probs[0]")
     vocab = len(target_probs[0])
     if draft_probs is not None and len(draft_probs) != drafted:
         raise ValueError(
@@ -37,6 +39,7 @@ def check_chain(
         )
     for name, laws in (("target_probs", target_probs), ("draft_probs", () if draft_probs is None else draft_probs)):
         for row, law in enumerate(laws):
+            check_one_law(law, f"{name}[{row}]")
             if len(law) != vocab:
                 raise ValueError(
                     f"{name}[{row}] has vocab {len(law)}, target_probs[0] has {vocab}; pad with zeros or map first"
@@ -47,7 +50,7 @@ def check_chain(
                     "of the logits after temperature, top-k and top-p, not logits"
                 )
     for index, token in enumerate(draft_tokens):
-        if not 0 <= token < vocab:
+        if not 0 <= check_whole(f"draft_tokens[{index}]", token) < vocab:
             raise ValueError(f"draft_tokens[{index}] is {token}; the vocabulary has ids 0..{vocab - 1}")
 
 
@@ -85,8 +88,9 @@ def _is_same_law(one: Law, other: Law) -> bool:
 def _is_law(law: Law) -> bool:
     if isinstance(law, Tensor):
         # NaN fails both comparisons
-        total = float(law.sum(dtype=torch.float32))
-        return abs(total - 1) <= SUM_SLACK and float(law.min()) >= 0
+        values = law.detach()
+        total = float(values.sum(dtype=torch.float32))
+        return abs(total - 1) <= SUM_SLACK and float(values.min()) >= 0
     # next to a slack of percents floats are exact enough, and adding Fractions would dominate an enumeration
     masses = [float(value) for value in law]
     return min(masses) >= 0 and abs(sum(masses) - 1) <= SUM_SLACK

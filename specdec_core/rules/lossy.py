@@ -6,6 +6,7 @@ import math
 
 from torch import Tensor
 
+from specdec_core.arguments import check_number
 from specdec_core.coins.protocol import Coins
 from specdec_core.residual import Law, mass, residual, residual_of_one_hot
 from specdec_core.rules.checks import check_chain
@@ -67,4 +68,6 @@ def verify_relaxed(
 def entropy(law: Law) -> float:
     """-sum p log p in nats."""
     masses = law.double().tolist() if isinstance(law, Tensor) else [float(value) for value in law]
+    for token, value in enumerate(masses):
+        check_number(f"law[{token}]", value)
     return -sum(value * math.log(value) for value in masses if value > 0)

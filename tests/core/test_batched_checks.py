@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+import math
 from typing import Any
 
 import pytest
@@ -185,3 +186,19 @@ def test_numbers_that_are_not_whole_are_refused() -> None:
         PhiloxBatchCoins([7, 7], requests=[0, 0.9], lengths=[3, 3])  # type: ignore[list-item]
     with pytest.raises(ValueError, match=r"draft_tokens is torch.float32 of shape \(1, 2\)"):
         flatten_padded(torch.tensor([[0.5, -1.0]]))
+
+
+@pytest.mark.parametrize("coins", ["philox", "scripted"])
+@pytest.mark.parametrize("vocab", [3, 40_000])
+@pytest.mark.parametrize("fault", [math.nan, math.inf])
+@pytest.mark.parametrize("name", [name for name, rule in RULES.items() if rule.batched and not rule.greedy_only])
+def test_a_bonus_row_without_a_law_is_not_drawn_from(name: str, fault: float, vocab: int, coins: str) -> None:
+    # one request whose draft is surely kept, then the bonus row; and one that drafts nothing
+    p, q = torch.zeros(3, vocab), torch.zeros(1, vocab)
+    p[0, 0] = q[0, 0] = 1
+    p[1:, 0], p[1:, 1] = fault, 1.0
+    made = PhiloxBatchCoins([1, 1], requests=[0, 1], lengths=[5, 5])
+    batch_coins = made if coins == "philox" else ScriptedBatchCoins([[0.5] * 4, [0.5] * 4])
+    extra = {"parents": torch.tensor([-1])} if RULES[name].takes_tree else {}
+    with pytest.raises(ValueError, match="hold NaN or inf"):
+        RULES[name].batched(torch.tensor([0]), torch.tensor([0, 1, 1]), q, p, batch_coins, validate=False, **extra)

@@ -7,9 +7,12 @@ from hypothesis import strategies as st
 import numpy as np
 import pytest
 from scipy import stats
+import torch
 
 from specdec_core.coins import NoiseKey, PhiloxCoins, ScriptedCoins
 from specdec_core.coins.philox import philox4x32
+from specdec_core.draft import DraftTree
+from specdec_core.rules import verify_chain
 
 # Random123, known-answer vectors of philox4x32-10: counter, key, output
 KNOWN_ANSWERS = [
@@ -192,3 +195,23 @@ def test_a_script_runs_on_through_the_rounds_and_each_begins_its_events_anew():
     assert not coins.accept(0.5, 1.0, node=0)
     assert [event.uniform for event in coins.events] == [0.9]
     assert coins.used == [0.1, 0.9]
+
+
+def test_numbers_that_are_not_whole_are_refused() -> None:
+    for call in (
+        lambda: PhiloxCoins(1.0),
+        lambda: PhiloxCoins(1).at(request=0, length=1.5),
+        lambda: PhiloxCoins(1).at(request="0", length=1),
+    ):
+        with pytest.raises(ValueError, match="(seed|length|request) is .*; a noise key takes whole numbers"):
+            call()
+    with pytest.raises(ValueError, match=r"tokens\[0\] is 1.7; expected a whole number"):
+        DraftTree.chain([1.7])
+    for token in (0.0, True):
+        with pytest.raises(ValueError, match="draft_tokens.0. is .*; expected a whole number"):
+            verify_chain([token], None, torch.full((2, 2), 0.5), ScriptedCoins([0.5] * 2))
+
+
+def test_laws_under_a_gradient_are_judged_without_a_warning() -> None:
+    p = torch.full((2, 2), 0.5, requires_grad=True)
+    assert verify_chain([0], p[:1], p, ScriptedCoins([0.1, 0.9])).num_accepted == 1

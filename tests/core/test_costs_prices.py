@@ -108,7 +108,7 @@ def test_the_map_agrees_with_its_parts():
     ("call", "message"),
     [
         (lambda: StepCosts((), (), (), "x"), "entries"),
-        (lambda: StepCosts((0.0,), (0.0,), (0.0,), "x"), "free"),
+        (lambda: StepCosts((0.0,), (0.0,), (0.0,), "x"), r"verify\[0\] is 0.0"),
         (lambda: formula_costs(-0.1), "draft_cost is -0.1"),
         (lambda: formula_costs(0.1, 4).of_round(5), "gamma is 5"),
         (lambda: break_even_alpha(formula_costs(0.1), 0), "gamma is 0"),

@@ -10,8 +10,9 @@ import torch
 from specdec_core.coins import PhiloxCoins
 from specdec_core.controllers import Constant
 from specdec_core.draft import Draft, DraftTree
-from specdec_core.drafters import Context, ModelDrafter, NGramDrafter
+from specdec_core.drafters import Context, ModelDrafter, NGramDrafter, SuffixDrafter
 from specdec_core.engine import Engine
+from specdec_core.suffix_automaton import corpus_of
 from specdec_core.toy import PrefixModel, one_hot_logits, toy_pair
 from specdec_core.warp import SamplingParams
 
@@ -104,7 +105,7 @@ def test_a_drafter_of_another_vocabulary() -> None:
 @pytest.mark.parametrize("token", [10, -1])
 def test_a_draft_id_outside_the_vocabulary(token: int, fixed_drafter) -> None:
     engine = Engine(toy_pair()[0], fixed_drafter(lambda tokens, budget: [1, token][:budget]), "chain", 4)
-    with pytest.raises(ValueError, match=rf"tokens\[2\] is {token}; the vocabulary has ids 0\.\.9"):
+    with pytest.raises(ValueError, match=rf"'fixed' proposed tokens\[1\] is {token}; the vocab.* 0\.\.9"):
         engine.generate([1], GREEDY, 9)
 
 
@@ -199,3 +200,56 @@ def test_numpy_whole_numbers_are_a_gamma():
     assert Constant(np.int64(3)).gamma([]) == 3
     with pytest.raises(ValueError, match="gamma is 1.5"):
         Constant(1.5)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("target", [None, "tiny", 3, (toy_pair(),)])
+def test_a_target_that_is_no_model(target) -> None:
+    with pytest.raises(ValueError, match="target is a .*; expected a language model, such as load_pair.*target"):
+        Engine(target)
+
+
+@pytest.mark.parametrize("prompt", [None, "abc", 5, (token for token in [1, 2])])
+def test_a_prompt_that_is_no_sequence_of_ids(prompt, engine: Engine) -> None:
+    with pytest.raises(ValueError, match="prompt is a .*; expected a sequence of token ids"):
+        engine.generate(prompt, GREEDY, 4)
+
+
+@pytest.mark.parametrize("draft", [None, [1, 2], "12"])
+def test_a_drafter_that_proposes_no_draft(draft, fixed_drafter) -> None:
+    drafter = fixed_drafter(lambda tokens, budget: [])
+    drafter.propose = lambda *arguments: draft
+    with pytest.raises(ValueError, match="drafter 'fixed' proposed .*; expected a Draft"):
+        Engine(toy_pair()[0], drafter).generate([1], GREEDY, 9)
+
+
+@pytest.mark.parametrize("gamma", [None, "2", 1.5, -1, True])
+def test_a_controller_that_gives_no_count(gamma) -> None:
+    controller = Constant(2)
+    controller.gamma = lambda rounds: gamma
+    with pytest.raises(ValueError, match=r"gamma of controller 'constant\(2\)' is .*; expected a whole number, at"):
+        Engine(toy_pair()[0], NGramDrafter(), "chain", controller).generate([1], GREEDY, 9)
+
+
+def test_a_corpus_of_another_vocabulary_is_named() -> None:
+    drafter = SuffixDrafter(corpus=corpus_of([[1, 2, 99, 99]], 8))
+    with pytest.raises(ValueError, match=r"drafter 'suffix' proposed tokens\[0\] is 99; .* corpus of another voc"):
+        Engine(toy_pair()[0], drafter).generate([1], GREEDY, 9)
+
+
+def test_flags_are_no_numbers(engine: Engine) -> None:
+    for call in (lambda: SamplingParams(temperature=True), lambda: engine.generate([1], GREEDY, True)):
+        with pytest.raises(ValueError, match=r"(temperature|max_new_tokens) is True"):
+            call()
+    with pytest.raises(ValueError, match="expected a tuple of token ids"):
+        SamplingParams(stop={5})
+
+
+def test_a_drafter_that_two_engines_share_serves_the_newer_request_alone() -> None:
+    target, draft = toy_pair()
+    drafter = ModelDrafter(draft)
+    first, second = (Engine(target, drafter, "chain", 4) for _ in range(2))
+    older = first.stream([1], GREEDY, 30)
+    newer = second.stream([1, 2, 3, 4, 5, 6, 7, 8, 9], GREEDY, 8)
+    with pytest.raises(ValueError, match="overtaken: its drafter serves a newer one, of this engine or of another"):
+        list(older)
+    assert sum((step.tokens for step in newer), ()) == Engine(target).generate(range(1, 10), GREEDY, 8).tokens

@@ -1,11 +1,13 @@
 """Every drafter in the engine: greedy text, stop tokens, penalties, the ends of text and context, what is refused."""
 
 from collections.abc import Callable
+import contextlib
 from typing import Any
 
 import pytest
 import torch
 
+from specdec_core.controllers import Constant
 from specdec_core.draft import Draft, DraftTree
 from specdec_core.drafters import (
     Drafter,
@@ -22,6 +24,7 @@ from specdec_core.models.cut_head import CutHead
 from specdec_core.rules import RULES
 from specdec_core.sequoia import sequoia_tree
 from specdec_core.session import TREE_ROOM
+from specdec_core.toy import PrefixModel, one_hot_logits
 from specdec_core.warp import SamplingParams
 
 TOKENS = 40
@@ -200,3 +203,74 @@ def test_a_rule_that_does_not_take_the_drafts_is_refused_at_once(micro, drafter,
     else:
         with pytest.raises(ValueError, match=f"rule '{rule}' does not take"):
             Engine(micro.target, drafter, rule, 3)
+
+
+class _Nosy(NGramDrafter):
+    """Spoils whatever it is handed."""
+
+    reads_states = "all"
+
+    def propose(self, context, budget, coins, may_continue):
+        for part in (context.tokens, context.hidden):
+            with contextlib.suppress(AttributeError):
+                part.append(7) if isinstance(part, list) else part.zero_()
+        return super().propose(context, budget, coins, may_continue)
+
+    def observe(self, verdict, hidden):
+        if hidden is not None:
+            hidden.zero_()
+
+
+class _Greedy(Constant):
+    """A controller that empties the record it is shown."""
+
+    def gamma(self, rounds):
+        with contextlib.suppress(AttributeError):
+            rounds.clear()
+        return super().gamma(rounds)
+
+
+def test_a_drafter_or_controller_that_spoils_what_it_is_handed_changes_no_text(micro) -> None:
+    greedy = SamplingParams(temperature=0)
+    expected = Engine(micro.target).generate(micro.prompt, greedy, 24)
+    for drafter, controller in ((_Nosy(), 4), (_Nosy(), _Greedy(3)), (_Nosy(), 0)):
+        found = Engine(micro.target, drafter, "chain", controller).generate(micro.prompt, greedy, 24)
+        assert found.tokens == expected.tokens
+        assert found.trace.tokens == (*micro.prompt, *expected.tokens), "every round is still on record"
+
+
+def test_a_drafter_that_leaves_the_targets_cache_longer_or_shorter_is_refused(micro) -> None:
+    class Cutter(NGramDrafter):
+        def propose(self, context, budget, coins, may_continue):
+            context.cache.truncate(2)
+            return super().propose(context, budget, coins, may_continue)
+
+    with pytest.raises(ValueError, match="drafter 'ngram' left 2 rows in the target's cache for 5 tokens"):
+        Engine(micro.target, Cutter()).generate(micro.prompt, SamplingParams(temperature=0), 9)
+
+
+def _states_held(stream) -> int:
+    return sum(len(states) for states in stream._session._unseen)
+
+
+@pytest.mark.parametrize(("reads", "longest", "held"), [(None, None, 0), ("last", None, 1), ("all", 10, 0)])
+@pytest.mark.parametrize("gamma", [0, 2])
+def test_states_nobody_will_read_are_not_kept(reads, longest, held, gamma: int, fixed_drafter) -> None:
+    target = PrefixModel(10, lambda prefix: one_hot_logits(10, 3), state_of=lambda prefix: torch.ones(4))
+    drafter = fixed_drafter(lambda tokens, budget: [])
+    drafter.max_length, drafter.reads_states = longest, reads
+    stream = Engine(target, drafter, "chain", gamma).stream([1, 2, 3], SamplingParams(temperature=0), 250)
+    most = max(_states_held(stream) for step, _ in zip(stream, range(201)) if len(stream.generation.tokens) > 10)
+    assert most <= held
+
+
+@pytest.mark.parametrize("context", range(1, 10))
+def test_every_row_of_a_short_drafter_context_is_used(context: int, spoken_model) -> None:
+    # the last draft is drawn and never fed: with n tokens there, n - 1 + drafts rows are fed in all
+    target = spoken_model(10, lambda prefix: len(prefix) % 10)
+    draft = spoken_model(10, lambda prefix: len(prefix) % 10, max_length=context)
+    trace = Engine(target, ModelDrafter(draft), "chain", 4).generate([1], SamplingParams(temperature=0), 16).trace
+    for record in trace.rounds:
+        room = context - record.length + 1
+        assert len(record.draft_tokens) == min(4, max(0, room), 17 - record.length - 1)
+    assert all(before + len(fed) <= context for before, fed in draft.fed)

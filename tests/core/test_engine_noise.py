@@ -179,3 +179,9 @@ def test_settings_and_times_are_on_record(long_run: Engine) -> None:
     assert trace.t_prefill_s > 0
     assert all(min(r.t_draft_s, r.t_verify_s, r.t_host_s) >= 0 for r in trace.rounds)
     assert [r.index for r in trace.rounds] == list(range(len(trace.rounds)))
+
+
+def test_requests_half_the_range_apart_have_other_noise(long_run: Engine) -> None:
+    params = SamplingParams(seed=3)
+    texts = {long_run.generate([1, 2], params, 40, request=request).tokens for request in (1, 1 + 2**31)}
+    assert len(texts) == 2

@@ -5,6 +5,7 @@ import math
 import random
 
 import pytest
+import torch
 
 from specdec_core.acceptance_formulas import (
     coupled_match_acceptance,
@@ -18,18 +19,24 @@ from specdec_core.acceptance_formulas import (
 )
 from specdec_core.coins import branches
 from specdec_core.exact_drafts import deterministic_tree, tree_draft
+from specdec_core.goodness import fit
 from specdec_core.laws import acceptance, mean_length, round_law
+from specdec_core.roofline import hbm_bytes_per_token, hbm_savings
 from specdec_core.rules import RULES
 from specdec_core.rules.kseq import smallest_rho
+from specdec_core.rules.lossy import entropy
 from specdec_core.rules.tree import verify_tree
+from specdec_core.sequoia import sequoia_size
 from specdec_core.speed_formulas import (
     best_gamma,
     expected_accepted,
     expected_tokens,
     expected_tokens_of_chain,
     expected_tokens_of_tree,
+    implied_alpha,
     speedup,
 )
+from specdec_core.step_costs import StepCosts, formula_costs
 
 
 def random_law(generator: random.Random, vocab: int, *, zeros: bool = True) -> tuple[Fraction, ...]:
@@ -156,3 +163,40 @@ def test_a_tree_with_the_chances_of_a_rule_emits_what_enumeration_counts(case):
 def test_a_tree_that_is_none_is_refused(parents, chances, message):
     with pytest.raises(ValueError, match=message):
         expected_tokens_of_tree(parents, chances)
+
+
+NAN = math.nan
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: speedup(0.8, 4, NAN),
+        lambda: speedup(0.8, 4, 0.1, NAN),
+        lambda: speedup(NAN, 4, 0.1),
+        lambda: best_gamma(0.8, NAN),
+        lambda: best_gamma(NAN, 0.1),
+        lambda: best_gamma(0.8, NAN, largest=0),
+        lambda: implied_alpha(NAN, 3),
+        lambda: sequoia_size([0.5], nodes=3, depth=3, draft_seconds=NAN, verify_seconds=lambda size: 1.0),
+        lambda: sequoia_size(
+            [0.5], nodes=6, depth=2, draft_seconds=0.1, verify_seconds=lambda m: NAN if m == 2 else 1.0
+        ),
+        lambda: StepCosts((0.0, NAN), (1.0, 1.0), (0.0, 0.0), "x"),
+        lambda: StepCosts((0.0, 1.0), (1.0, NAN), (0.0, 0.0), "x"),
+        lambda: formula_costs(NAN),
+        lambda: hbm_bytes_per_token(NAN, 2),
+        lambda: hbm_bytes_per_token(1, NAN),
+        lambda: hbm_savings(NAN, 1),
+        lambda: hbm_savings(1, NAN),
+        lambda: fit([90, 5, 5], [NAN, 0.05, 0.05], 1e-3),
+        lambda: fit([90, NAN, 5], [0.9, 0.05, 0.05], 1e-3),
+        lambda: fit([90, 5, 5], [0.9, 0.05, 0.05], NAN),
+        lambda: entropy(torch.tensor([0.5, NAN])),
+        lambda: speedup(torch.tensor([0.5, 0.6]), 4, 0.1),
+        lambda: speedup(0.5, 4, torch.tensor([0.5, 0.6])),
+    ],
+)
+def test_what_is_no_number_passes_no_guard(call) -> None:
+    with pytest.raises(ValueError, match="is (nan|tensor|NaN)|alpha is"):
+        call()

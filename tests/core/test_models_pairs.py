@@ -262,3 +262,9 @@ def test_the_package_imports_nothing_heavy_and_exports_what_it_says() -> None:
     assert sorted(models.__all__) == sorted(models._HOME)
     with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
         _ = models.nothing
+
+
+@pytest.mark.parametrize("name", ["TINY", "Toy", "tiny,tiny", "toy, some/model"])
+def test_a_pairs_own_name_written_otherwise_is_explained(name: str) -> None:
+    with pytest.raises(ValueError, match="names a whole pair - give it alone, in small letters"):
+        load_pair(name, "cpu")

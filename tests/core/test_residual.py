@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 import pytest
 import torch
 
-from specdec_core.residual import acceptance, mass, residual, residual_of_one_hot
+from specdec_core.residual import acceptance, mass, one_hot, residual, residual_of_one_hot, scaled_excess, without
 
 F = Fraction
 
@@ -108,3 +108,41 @@ def test_a_token_outside_the_law_is_refused(token: int) -> None:
 def test_a_negative_mass_is_refused() -> None:
     with pytest.raises(ValueError, match=r"token 1 has mass -0\.5"):
         mass(torch.tensor([1.5, -0.5]), 1)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda p: residual(p, p),
+        lambda p: acceptance(p, p),
+        lambda p: scaled_excess(p, p, 0.5),
+        lambda p: residual_of_one_hot(p, 1),
+        lambda p: without(p, 1),
+        lambda p: mass(p, 1),
+        lambda p: one_hot(p, 1),
+    ],
+)
+@pytest.mark.parametrize("batch", [torch.full((2, 2), 0.5), [[Fraction(1, 2)] * 2] * 2, torch.tensor(1.0)])
+def test_a_batch_is_not_taken_for_one_law(call, batch) -> None:
+    with pytest.raises(ValueError, match="expected one law"):
+        call(batch)
+
+
+def test_nan_is_neither_nothing_nor_a_number() -> None:
+    p, nan = torch.tensor([0.5, 0.25, 0.25]), torch.tensor([0.5, math.nan, 0.5])
+    for call in (
+        lambda: without(nan, 0),
+        lambda: acceptance(p, nan),
+        lambda: acceptance(nan, p),
+        lambda: scaled_excess(p, nan, 1),
+    ):
+        with pytest.raises(ValueError, match="holds NaN or inf"):
+            call()
+
+
+@pytest.mark.parametrize("token", [-1, 3, 0.0, True, None])
+@pytest.mark.parametrize("law", [torch.tensor([0.5, 0.25, 0.25]), [Fraction(1, 3)] * 3], ids=["float", "exact"])
+def test_a_token_that_is_no_place_in_the_law(token, law) -> None:
+    for function in (without, mass, one_hot, residual_of_one_hot):
+        with pytest.raises(ValueError, match="token"):
+            function(law, token)

@@ -10,9 +10,10 @@ from specdec_core.certify import certify
 from specdec_core.coins import PhiloxCoins
 from specdec_core.drafters import Context, Drafter, EarlyExitDrafter, ModelDrafter, QuantizedDrafter
 from specdec_core.engine import Engine
+from specdec_core.models import load_pair
 from specdec_core.models.llama import Llama, LlamaConfig
 from specdec_core.models.llama_load import llama_from_tensors
-from specdec_core.models.quantize import bits_per_weight, quantized, round_to_nearest
+from specdec_core.models.quantize import bits_per_weight, default_group, quantized, round_to_nearest
 from specdec_core.models.trainable import TrainableLlama, reader_of
 from specdec_core.toy import PrefixModel, TokenCache
 from specdec_core.warp import SamplingParams
@@ -211,3 +212,19 @@ def test_the_law_is_certified(name: str, rule: str) -> None:
     found = certify(engine, [3, 1, 4], SamplingParams(top_k=4), gamma=2, seed=7)
     assert found.passed, found.sentence
     assert found.coverage["recovered"] > 100 and found.coverage["second_round"] > 100
+
+
+def test_the_default_group_divides_the_rows_of_any_target(llama: Llama) -> None:
+    drafter = QuantizedDrafter(llama)
+    rows = {linear.weight.shape[1] for layer in llama.weights.layers for linear in (layer.qkv, layer.down)}
+    group = default_group(llama)
+    assert all(size % group == 0 for size in rows) and group <= 64
+    assert not any(all(size % larger == 0 for size in rows) for larger in range(group + 1, 65))
+    assert drafter.bits_per_weight == 4 + 16 / group
+
+
+def test_the_tiny_target_drafts_for_itself_in_four_bits() -> None:
+    target = load_pair("tiny", "cpu").target
+    greedy = SamplingParams(temperature=0)
+    found = Engine(target, QuantizedDrafter(target), "chain", 3).generate([1, 2, 3], greedy, 8)
+    assert found.tokens == Engine(target).generate([1, 2, 3], greedy, 8).tokens

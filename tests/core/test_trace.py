@@ -178,3 +178,21 @@ def test_a_save_replaces_an_older_trace(traces: dict[str, Trace], tmp_path: Path
     traces["stopped"].save(tmp_path / "trace.json")
     traces["sampled"].save(str(tmp_path / "trace.json"))
     assert Trace.load(tmp_path / "trace.json") == traces["sampled"]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("emitted", "abc"),
+        ("emitted", [1, "2"]),
+        ("num_accepted", 1.5),
+        ("kind", "lost"),
+        ("path", None),
+        ("length", True),
+    ],
+)
+def test_a_value_of_another_kind_is_named(name: str, value, traces: dict[str, Trace]) -> None:
+    data = traces["sampled"].to_dict()
+    data["rounds"][0][name] = value
+    with pytest.raises(ValueError, match=rf"{name} of rounds\[0\] is"):
+        Trace.from_dict(data)

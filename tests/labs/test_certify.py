@@ -227,3 +227,18 @@ def test_near_ties_are_allowed_and_reported():
     assert certificate.passed and len(certificate.partings) == 1
     assert 0 < certificate.partings[0].gap < 1e-4
     assert "near-tie" in certificate.sentence
+
+
+@pytest.mark.parametrize(
+    ("prompt", "message"),
+    [
+        ([], "prompt is empty"),
+        (None, "expected a sequence"),
+        ([99], r"prompt\[0\] is 99"),
+        ([1] * 9, "more are certified"),
+    ],
+)
+def test_a_prompt_that_cannot_be_certified_is_named(prompt, message: str) -> None:
+    target = PrefixModel(3, lambda prefix: [0.0] * 3, max_length=10)
+    with pytest.raises(ValueError, match=message):
+        certify(Engine(target), prompt, SamplingParams(), gamma=0)

@@ -8,8 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from specdec_labs.grade import TASKS, Report, check, check_all, take
+from specdec_labs.grade.exact import Malformed, read_law, read_number
+from specdec_labs.grade.plain import plain
 
 PROPERTIES = 9
 
@@ -268,3 +271,16 @@ def test_take_hands_out_mine_or_the_reference(capsys: pytest.CaptureFixture[str]
         take("residuals", GOOD)
     with pytest.raises(ValueError, match="expected 'mine' or 'reference'"):
         take("residual", GOOD, use="yours")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("one", [torch.tensor(0.5), np.array(0.5), torch.tensor(0.25) * 2, np.float32(0.5)])
+def test_a_number_in_a_tensor_without_dimensions_is_that_number(one) -> None:
+    assert read_number(plain(one), "the answer") == Fraction(1, 2)
+    reading = read_law(plain([one, one]), ["a", "b"])
+    assert reading.values == (Fraction(1, 2),) * 2 and reading.has_floats
+
+
+@pytest.mark.parametrize("other", [torch.tensor([0.5]), np.array([0.5]), torch.tensor(True), torch.tensor(torch.nan)])
+def test_any_other_tensor_is_no_number(other) -> None:
+    with pytest.raises(Malformed):
+        read_number(plain(other), "the answer")

@@ -261,3 +261,24 @@ def test_bfloat16_products_train_too(streams: Streams, tmp_path: Path) -> None:
     exact = replace(settings, precision="float32")
     plain = train(LanguageModelTask(MICRO, streams, exact), exact, tmp_path / "float32")
     assert outcome.curve == pytest.approx(plain.curve, rel=0.02) and outcome.curve != plain.curve
+
+
+def test_a_failed_evaluation_leaves_the_model_in_training_mode(tmp_path: Path) -> None:
+    class Broken:
+        module = torch.nn.Linear(2, 1).eval()
+
+        def loss(self, step: int) -> torch.Tensor:
+            assert self.module.training
+            return self.module(torch.ones(1, 2)).sum()
+
+        def evaluate(self) -> dict[str, float]:
+            assert not self.module.training
+            raise KeyboardInterrupt
+
+        def identity(self) -> dict[str, str]:
+            return {"kind": "broken"}
+
+    task = Broken()
+    with pytest.raises(KeyboardInterrupt):
+        train(task, TrainSettings(steps=1, evaluate_every=1), tmp_path)
+    assert task.module.training

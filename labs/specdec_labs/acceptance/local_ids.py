@@ -47,6 +47,7 @@ class LocalDrafter:
             )
         self.name, self.max_length = drafter.name, drafter.max_length
         self.vocab_size: int | None = local.vocab_size
+        self.reads_states = getattr(drafter, "reads_states", None)
         self._drafter, self._local = drafter, local
 
     @property

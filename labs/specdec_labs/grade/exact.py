@@ -34,7 +34,11 @@ class Reading:
 
 
 def read_number(value: object, name: str, largest: int = LARGEST) -> Fraction:
-    """The exact value of an int, float or Fraction. Raises Malformed for anything else, nan, inf and huge included."""
+    """The exact value of an int, float or Fraction, or of a tensor or array that holds one and has no dimension.
+
+    Raises Malformed for anything else, nan, inf and huge included.
+    """
+    value = _single(value)
     kind = type(value)
     if kind is Fraction or kind is int:
         exact = Fraction(cast("int | Fraction", value))
@@ -48,6 +52,11 @@ def read_number(value: object, name: str, largest: int = LARGEST) -> Fraction:
     if abs(exact) > largest:
         raise Malformed(f"{name} is beyond {largest:.0e}; that cannot be the answer")
     return exact
+
+
+def _single(value: object) -> object:
+    """The number of a 0-d tensor or array, which is what `tensor.sum()` gives; anything else as it is."""
+    return value.nested() if isinstance(value, Array) and value.shape == () else value
 
 
 def type_name(value: object) -> str:
@@ -90,7 +99,7 @@ def read_law(value: object, tokens: Sequence[str]) -> Reading:
     if len(entries) != len(tokens):
         raise Malformed(f"your answer has {len(entries)} entries for {len(tokens)} tokens")
     values = tuple(read_number(entry, f"the entry of {token!r}") for entry, token in zip(entries, tokens, strict=True))
-    return Reading(values, any(issubclass(type(entry), float) for entry in entries))
+    return Reading(values, any(issubclass(type(_single(entry)), float) for entry in entries))
 
 
 def number_text(value: Number) -> str:

@@ -82,6 +82,7 @@ def train(
         description["task"]["began_with"] = run_hash(begin_with)
     run = _Run(task, settings, folder, description)
     run.resume(begin_with)
+    task.module.train()
     start, first = time.perf_counter(), run.step
     last = settings.steps if stop_after is None else min(settings.steps, first + stop_after)
     try:
@@ -154,11 +155,14 @@ class _Run:
         if self.step % self.settings.evaluate_every and self.step != self.settings.steps:
             return None
         self.task.module.eval()
-        with torch.no_grad(), matrix_products(self.settings.precision, self._device):
-            figures = self.task.evaluate()
-        self.task.module.train()
+        try:
+            with torch.no_grad(), matrix_products(self.settings.precision, self._device):
+                figures = self.task.evaluate()
+        finally:
+            self.task.module.train()
         self.evaluations.append({"step": self.step, **figures})
-        return self.evaluations[-1]
+        # a copy: what `progress` does with it must not reach the checkpoint
+        return dict(self.evaluations[-1])
 
     def save(self) -> None:
         # an interrupt amid an update or an evaluation: the previous checkpoint is the one to go on from

@@ -41,7 +41,8 @@ def _exact(
     if len(beyond):
         last = (weights[beyond] > 0).flip(-1).to(torch.uint8).argmax(-1)
         place[beyond] = weights.shape[1] - 1 - last
-    return place, weights.gather(1, place[:, None])[:, 0]
+    # a NaN or inf anywhere in the row ends up in its last sum
+    return place, torch.where(running[:, -1].isfinite(), weights.gather(1, place[:, None])[:, 0], torch.nan)
 
 
 def coarse_search(laws: Laws, v: Float64[Tensor, " laws"]) -> tuple[Int64[Tensor, " laws"], Float64[Tensor, " laws"]]:

@@ -32,9 +32,9 @@ class PhiloxBatchCoins:
                 f"seeds, requests and lengths have {len(seeds)}, {len(requests)} and {len(lengths)} entries; "
                 "give one of each a request"
             )
-        for name, numbers in (("requests", requests), ("lengths", lengths)):
+        for name, numbers in (("seeds", seeds), ("requests", requests), ("lengths", lengths)):
             for place, number in enumerate(numbers):
-                if not isinstance(number, Integral):
+                if not (isinstance(number, Integral) or (name == "seeds" and number is None)):
                     raise ValueError(f"{name}[{place}] is {number!r}; expected a whole number")
         self.seeds = [secrets.randbits(53) if seed is None else int(seed) for seed in seeds]
         for pick in (min, max) if len(requests) else ():
@@ -64,13 +64,15 @@ class PhiloxBatchCoins:
     def _race(
         self, weights: Float64[ndarray, "questions vocab"], questions: Questions, purpose: Purpose
     ) -> Int64[ndarray, " questions"]:
-        # as in the scalar coins, noise is made for the support alone
-        rows, tokens = np.nonzero(weights > 0)
+        # as in the scalar coins, noise is made for the support alone; NaN and negative weights are nonzero, and faults
+        rows, tokens = np.nonzero(weights)
+        drawn = weights[rows, tokens]
         first_of_row = np.flatnonzero(np.diff(rows, prepend=-1))
         drawable = np.zeros(len(questions))
         drawable[rows[first_of_row]] = 1
+        drawable[rows[~(np.isfinite(drawn) & (drawn > 0))]] = 0
         check_drawn(torch.from_numpy(drawable), questions)
-        exponentials, drawn = exponential(self._words(questions, purpose, rows, tokens)), weights[rows, tokens]
+        exponentials = exponential(self._words(questions, purpose, rows, tokens))
         times = race_times(exponentials, drawn)
         best = np.minimum.reduceat(times, first_of_row)
         if np.isinf(best).any():
