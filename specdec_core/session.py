@@ -122,7 +122,7 @@ class Session:
     def _propose(self, coins: Coins) -> Draft:
         # what user code is handed is its own: a copy of the tokens, of the rounds, of the states
         gamma = self._controller.gamma(tuple(self.trace.rounds))
-        budget = check_whole(f"gamma of controller {getattr(self._controller, 'name', None)!r}", gamma, 0)
+        budget = check_whole(f"gamma of controller {getattr(self._controller, 'name', None)!r}", gamma)
         room = self._limit - len(self._tokens) - 1
         if self._drafter is None:
             return Draft.empty()
