@@ -31,6 +31,8 @@ FAST_VARIABLE = "SPECDEC_FAST"
 PLOT, WIDGET = "application/vnd.plotly.v1+json", "application/vnd.jupyter.widget-view+json"
 STATES = "application/vnd.jupyter.widget-state+json"
 PICTURE = "image/png"
+_TWIN = 'id="sd-twin-'
+"""How the static twin begins that follows every live view."""
 _MARKER = "<!-- gallery -->"
 _TIMEOUT_S = 1800
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
@@ -158,10 +160,13 @@ def draw(page: Page, folder: Path) -> None:
             _keep(page, folder, b64decode(data[PICTURE]))
         elif place in shots:
             _keep(page, folder, shots[place])
-            image = f'<img alt="the widget" src="data:{PICTURE};base64,{b64encode(shots[place]).decode("ascii")}">'
-            said = f"<details><summary>the same as text</summary>{data.get('text/html', '')}</details>"
-            data["text/html"] = f'<div style="max-width: 100%">{image}{said}</div>'
-        data.pop(WIDGET, None)
+            data["text/html"] = (
+                f'<img alt="the widget" src="data:{PICTURE};base64,{b64encode(shots[place]).decode("ascii")}">'
+            )
+        elif place - 1 in shots and _TWIN in data.get("text/html", ""):
+            data["text/html"] = f"<details><summary>the same as text</summary>{data['text/html']}</details>"
+        if data.pop(WIDGET, None) is not None and not data:
+            data["text/plain"] = ""
     page.notebook.metadata.pop("widgets", None)
 
 
