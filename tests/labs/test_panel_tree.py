@@ -95,5 +95,4 @@ def test_the_twin_draws_the_mask_in_characters() -> None:
 def test_the_twin_of_the_live_tree_is_the_frame_on_show() -> None:
     widget = tree_view([frame_of(TREE, label=f"tree {place}") for place in range(3)])
     widget.frame = 2
-    data, _ = widget._repr_mimebundle_()
-    assert "tree 2: " in data["text/html"] and "tree 0: " not in data["text/html"]
+    assert "tree 2: " in widget.twin() and "tree 0: " not in widget.twin()

@@ -211,7 +211,7 @@ def test_what_is_printed_before_an_answer_is_folded_away(
     with card.covered():
         pass
     assert len(shown) == 2, "nothing printed, nothing shown"
-    card.choice.value = "2 to 3"
+    answer(card, "2 to 3")
     with card.covered():
         print("2.5 in sight")
     assert capsys.readouterr().out == "2.5 in sight\n" and len(shown) == 2
