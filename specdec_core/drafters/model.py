@@ -52,6 +52,12 @@ class ModelDrafter:
         self._cache = self.model.new_cache(min(capacity, self.model.max_length))
         self._context_length = self._drafted = 0
 
+    def prefill(self, context: Context) -> None:
+        """Feeds the prompt, all of it: the token after it is there already."""
+        if self._cache is not None and len(context.tokens) < self.model.max_length:
+            fed = torch.tensor(context.tokens, dtype=torch.long, device=self.model.device)
+            self.model.forward(fed, cache=self._cache, last_only=True)
+
     def propose(self, context: Context, budget: int, coins: Coins, may_continue: MayContinue) -> Draft:
         """Up to `budget` tokens, each drawn from the law of its slot (kept as `draft_probs`)."""
         check_budget(budget)

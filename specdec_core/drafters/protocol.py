@@ -49,6 +49,10 @@ class Drafter(Protocol):
     A drafter of trees also has `branches = True`: near the end of a text its budget of nodes is then not cut to the
     tokens that are left; it keeps to `context.levels(budget)` levels itself. Without it a draft is at most as long as
     the text may still grow.
+
+    A drafter that reads the prompt has `prefill(context)` too: the engine calls it once after the target's own prefill,
+    timed apart from the rounds, with the prompt as `context.tokens` and the states of all but its last token. Whoever
+    calls `propose` without it gets the same drafts, the first of them later.
     """
 
     name: str

@@ -68,6 +68,10 @@ class SuffixDrafter:
         self.text = SuffixAutomaton(self.max_match + 1)
         self._in_corpus: Place = (ROOT, 0)
 
+    def prefill(self, context: Context) -> None:
+        """Reads the prompt."""
+        self._read(context.tokens)
+
     def propose(self, context: Context, budget: int, coins: Coins, may_continue: MayContinue) -> Draft:
         """What most often followed, up to `budget`; empty when the last `min_match` tokens never occurred before."""
         check_budget(budget)

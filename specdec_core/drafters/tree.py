@@ -80,6 +80,13 @@ class TreeDrafter:
         self._cache = self.model.new_cache(min(capacity, self.model.max_length) + len(self.shape))
         self._committed = 0
 
+    def prefill(self, context: Context) -> None:
+        """Feeds the prompt, all of it: the token after it is there already."""
+        if self._cache is not None and len(context.tokens) < self.model.max_length:
+            fed = torch.tensor(context.tokens, dtype=torch.long, device=self.model.device)
+            self.model.forward(fed, cache=self._cache, last_only=True)
+            self._committed = len(self._cache)
+
     def propose(self, context: Context, budget: int, coins: Coins, may_continue: MayContinue) -> Draft:
         """The tree, smaller where the budget or the law has no more; empty when the law has nothing."""
         check_budget(budget)
