@@ -236,10 +236,17 @@ def rate_problem(name: str, value: float | None, low: float | None = None, high:
         return ""
     if not 0 <= value <= 1:
         return f"{name} came out as {value:g}, and a share lies between 0 and 1: the counts are wrong"
-    return point_problem(name, value, low, high)
+    return _point_problem(name, value, low, high)
 
 
-def point_problem(name: str, value: float | None, low: float | None, high: float | None) -> str:
+def tokens_problem(mean: float | None, low: float | None = None, high: float | None = None) -> str:
+    """What is wrong with the tokens of a round, or with their interval; empty when nothing is."""
+    if mean is not None and mean < 1 - _ROUNDING:
+        return f"a round emitted {mean:.2f} tokens, and each emits at least one: the counts are wrong"
+    return _point_problem("tokens a round", mean, low, high)
+
+
+def _point_problem(name: str, value: float | None, low: float | None, high: float | None) -> str:
     """What is wrong with a figure and its interval: one that is no number, or that lies outside; empty when nothing."""
     if value is None:
         return ""

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from specdec_core.coins.protocol import Coins
 from specdec_core.draft import Draft, DraftTree, Proposal
-from specdec_core.drafters.arguments import check_budget, check_whole
+from specdec_core.drafters.arguments import check_budget, check_fresh, check_whole
 from specdec_core.drafters.protocol import Context, MayContinue
 from specdec_core.rules.verdict import Verdict
 from specdec_core.suffix_automaton import ROOT, Place, SuffixAutomaton
@@ -70,6 +70,7 @@ class SuffixDrafter:
 
     def prefill(self, context: Context) -> None:
         """Reads the prompt."""
+        check_fresh(len(self.text.tokens))
         self._read(context.tokens)
 
     def propose(self, context: Context, budget: int, coins: Coins, may_continue: MayContinue) -> Draft:

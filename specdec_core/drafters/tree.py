@@ -11,7 +11,7 @@ from torch import Tensor
 from specdec_core.coins.protocol import Coins
 from specdec_core.draft import Draft, DraftTree, Proposal
 from specdec_core.draft_trees import most_probable
-from specdec_core.drafters.arguments import check_budget, check_model
+from specdec_core.drafters.arguments import check_budget, check_fresh, check_model
 from specdec_core.drafters.branch_rows import BranchRows
 from specdec_core.drafters.draft_law import draft_laws, has_mass, ranking_params
 from specdec_core.drafters.protocol import Context, MayContinue
@@ -82,6 +82,7 @@ class TreeDrafter:
 
     def prefill(self, context: Context) -> None:
         """Feeds the prompt, all of it: the token after it is there already."""
+        check_fresh(self.cache_rows)
         if self._cache is not None and len(context.tokens) < self.model.max_length:
             fed = torch.tensor(context.tokens, dtype=torch.long, device=self.model.device)
             self.model.forward(fed, cache=self._cache, last_only=True)

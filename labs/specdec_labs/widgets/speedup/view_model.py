@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 from specdec_core.speed_formulas import expected_accepted, expected_tokens, implied_alpha
 from specdec_core.step_costs import StepCosts, best_gamma_of, break_even_alpha
 from specdec_labs.widgets.speedup.costs import GAMMAS, choices, prices_of
-from specdec_labs.widgets.speedup.points import checked_points
+from specdec_labs.widgets.speedup.points import checked_points, refusals
 from specdec_labs.widgets.speedup.settings import LINKED, checked_settings
 
 ALPHAS = tuple(step / 50 for step in range(51))
@@ -20,7 +20,8 @@ def view_model(settings: Mapping[str, Any] | None = None) -> dict[str, Any]:
 
     `cells[g][a]` is the speed-up at `gammas[g]`, `alphas[a]`; `contours` has for each level the alpha that reaches it
     at every gamma (None: no alpha does); `ridge` the best gamma at every alpha (0: plain decoding is fastest); `slice`
-    the speed-up by gamma at the chosen alpha; `here` the chosen place; `points` with what the map says there.
+    the speed-up by gamma at the chosen alpha; `here` the chosen place; `points` with what the map says there. A
+    measured point that cannot be is left out, and `warning` says why.
 
     Raises:
         ValueError: settings out of range, an unknown preset, or a point without its numbers.
@@ -28,6 +29,7 @@ def view_model(settings: Mapping[str, Any] | None = None) -> dict[str, Any]:
     chosen = checked_settings(settings or {})
     priced = prices_of(chosen)
     costs = priced.costs
+    points = checked_points(chosen["points"])
     return {
         "version": 1,
         "settings": {name: chosen[name] for name in LINKED},
@@ -38,8 +40,8 @@ def view_model(settings: Mapping[str, Any] | None = None) -> dict[str, Any]:
         "slice": [round(_speed(chosen["alpha"], gamma, costs), 4) for gamma in (0, *GAMMAS)],
         "here": _here(chosen["alpha"], chosen["gamma"], costs),
         "costs": priced.says,
-        "warning": priced.warning,
-        "points": [_judged(point, costs) for point in checked_points(chosen["points"])],
+        "warning": " ".join(filter(None, (priced.warning, refusals(points)))),
+        "points": [_judged(point, costs) for point in points if not point["problem"]],
         "link": "speedup?" + urlencode({name: chosen[name] for name in LINKED}),
         "problem": "",
     }
