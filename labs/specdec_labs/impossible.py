@@ -49,7 +49,7 @@ class Finding:
         return {"where": self.where, "problem": self.problem}
 
 
-def found(problems: Mapping[str, str]) -> list[Finding]:
+def findings_of(problems: Mapping[str, str]) -> list[Finding]:
     """The findings among places and their problems; an empty problem is none."""
     return [Finding(where, problem) for where, problem in problems.items() if problem]
 

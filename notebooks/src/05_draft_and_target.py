@@ -140,8 +140,9 @@ domain_card
 # Every drafter and plain decoding on the same prompts, in turn, greedy, in one process.
 
 # %%
-from specdec_core.metrics import speedup, summarize
+from specdec_core.metrics import summarize
 from specdec_core.prompts import load_prompts
+from specdec_labs.impossible import Speedup, findings_of, rate_problem
 from specdec_labs.widgets.progress import counting
 
 alpha_of_rounds = take("alpha_of_rounds", globals(), use=use)
@@ -171,7 +172,7 @@ def rounds_of(traces):
     return [(len(round_.draft_tokens), round_.num_accepted) for trace in traces for round_ in trace.rounds]
 
 
-alphas = {}
+alphas, problems = {}, {}
 with domain_card.covered():
     print("domain         drafter          alpha  tokens/round  speed-up")
     for domain in DOMAINS:
@@ -180,9 +181,12 @@ with domain_card.covered():
             tested = any(drafted for drafted, _ in rounds_of(traces))
             alphas[domain, name] = summarize(traces).alpha
             shown = f"{alphas[domain, name]:.3f}" if tested else "  -  "
-            gain = speedup(found[domain, "plain"], traces)
-            mark = "" if gain is None or gain >= 1 else "  slower"
-            print(f"{domain:14} {name:16} {shown} {summarize(traces).mean_acceptance_length:13.2f} {gain:9.2f}{mark}")
+            gain = Speedup.of_traces(found[domain, "plain"], traces)
+            problems[f"{domain}, {name}"] = gain.problem or rate_problem("alpha", alphas[domain, name])
+            mark = "  slower" if gain.possible is not None and gain.possible < 1 else ""
+            print(f"{domain:14} {name:16} {shown} {gain.tokens:13.2f} {gain.shown:>9}{mark}")
+for finding in findings_of(problems):
+    print(f"REFUSED {finding}")
 
 lookup = [alphas[domain, "ngram"] for domain in DOMAINS if alphas[domain, "ngram"]]
 if len(lookup) > 1:
@@ -223,10 +227,11 @@ else:
     print(f"{result['command']}, measured on {stamp['processor']}, threads: {stamp['threads']}, {stamp['date']}")
     print("draft read  asked for  T  alpha (95 % over prompts)  tokens/round  pays while c is below")
     for row in result["rows"]:
+        wrong = rate_problem("alpha", row["alpha"], row["low"], row["high"])
         pays_below = (row["tokens_per_round"] - 1) / result["gamma"]
         print(
             f"{row['draft']:10}  {row['domain']:9}  {row['T']:g}  {row['alpha']:.3f} ({row['low']:.3f} to "
-            f"{row['high']:.3f}) {row['tokens_per_round']:14.2f} {pays_below:21.2f}"
+            f"{row['high']:.3f}) {row['tokens_per_round']:14.2f} {pays_below:21.2f} {wrong}".rstrip()
         )
     print(result.get("note", ""))
 

@@ -9,7 +9,15 @@ from typing import Any
 from specdec_core.cost_curve import CostCurve
 from specdec_labs.bench.points import AIM_MEDIAN, AIM_P90, Errors, Point, errors
 from specdec_labs.bench.rows import BreakEven, SpeedupRow
-from specdec_labs.impossible import Finding, Speedup, curve_noise, curve_problem, found, needed_problem, rate_problem
+from specdec_labs.impossible import (
+    Finding,
+    Speedup,
+    curve_noise,
+    curve_problem,
+    findings_of,
+    needed_problem,
+    rate_problem,
+)
 
 SCHEMA = "specdec.speedup"
 SCHEMA_VERSION = 1
@@ -46,13 +54,13 @@ class SpeedupReport:
     def findings(self) -> list[Finding]:
         """What cannot be. Where the curve is wrong everything made from it is, and is not listed again."""
         if self.baseline:
-            return found({f"cost curve of {self.pair}": self.baseline})
+            return findings_of({f"cost curve of {self.pair}": self.baseline})
         problems = {}
         for row in self.rows:
             predicted = next((f"the prediction: {each.problem}" for each in self.predictions(row) if each.problem), "")
             problems[row.label] = self.judged(row).problem or rate_problem("alpha", row.alpha) or predicted
         even = {f"{entry.arm.drafter}, gamma {entry.arm.gamma}": entry.needed for entry in self.break_even}
-        return found(problems | {name: needed_problem(value, self.curve) for name, value in even.items()})
+        return findings_of(problems | {name: needed_problem(value, self.curve) for name, value in even.items()})
 
     @property
     def errors(self) -> Errors | None:

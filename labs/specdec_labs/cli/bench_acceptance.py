@@ -29,7 +29,7 @@ from specdec_labs.acceptance.tree_bench import compare_trees, size_by_cost
 from specdec_labs.cli.json_file import write_json
 from specdec_labs.cli.setting_up import check_at_least_one, check_output, use_threads
 from specdec_labs.data.shards import read_records
-from specdec_labs.impossible import REFUSED, Finding, exit_code, found, rate_problem, tokens_problem
+from specdec_labs.impossible import REFUSED, Finding, exit_code, findings_of, rate_problem, tokens_problem
 
 _TIES_EVERY = 3
 
@@ -91,7 +91,7 @@ def run_bench_acceptance(options: BenchAcceptanceOptions, console: Console) -> i
 
 def acceptance_findings(rows: Sequence[Row]) -> list[Finding]:
     """Rows whose figures cannot be, such as an alpha above 1 or a mean outside its interval."""
-    return found({f"{row.title}, {row.group}, T = {row.temperature:g}": _problem(row) for row in rows})
+    return findings_of({f"{row.title}, {row.group}, T = {row.temperature:g}": _problem(row) for row in rows})
 
 
 def _problem(row: Row) -> str:

@@ -22,7 +22,7 @@ from specdec_labs.bench.grid import MIXED, pair_prompts
 from specdec_labs.cli.bench_speedup_tables import curve_table
 from specdec_labs.cli.json_file import write_json
 from specdec_labs.cli.setting_up import check_at_least_one, check_output, choose_pair, open_pair, use_threads
-from specdec_labs.impossible import Finding, curve_problem, exit_code, found, needed, unscaled_rows
+from specdec_labs.impossible import Finding, curve_problem, exit_code, findings_of, needed, unscaled_rows
 from specdec_labs.plots.png import check_png, write_png
 
 _PROMPTS, _ALONE = 2, 3
@@ -85,10 +85,10 @@ def run_bench_curve(options: BenchCurveOptions, console: Console) -> int:
 
 def curve_findings(curves: Sequence[CostCurve], costs: Sequence[DraftingCost]) -> list[Finding]:
     """What cannot be. Where the target's curve is wrong so are all the prices, and they are not listed again."""
-    findings = found({curve.model: curve_problem(curve) for curve in curves})
+    findings = findings_of({curve.model: curve_problem(curve) for curve in curves})
     if curve_problem(curves[0]):
         return findings
-    return findings + found({f"{cost.drafter}, K = {cost.gamma}": cost.problem(curves[0]) for cost in costs})
+    return findings + findings_of({f"{cost.drafter}, K = {cost.gamma}": cost.problem(curves[0]) for cost in costs})
 
 
 def said_of_threads(rows: Sequence[int], curve: CostCurve) -> str:

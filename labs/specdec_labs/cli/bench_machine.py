@@ -10,7 +10,7 @@ from specdec_core.roofline import ridge_rows
 from specdec_labs.bench.machine import measure_machine
 from specdec_labs.cli.json_file import write_json
 from specdec_labs.cli.setting_up import check_at_least_one, check_output, use_threads
-from specdec_labs.impossible import exit_code, found, machine_problem
+from specdec_labs.impossible import exit_code, findings_of, machine_problem
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +34,7 @@ def run_bench_machine(options: BenchMachineOptions, console: Console) -> int:
     use_threads(options.threads)
     with console.status("matrix-vector and square products"):
         machine = measure_machine(repeats=options.repeats)
-    findings = found({machine.name: machine_problem(machine)})
+    findings = findings_of({machine.name: machine_problem(machine)})
     if not findings:
         _show(machine, console)
     console.print(machine.source, style="dim")

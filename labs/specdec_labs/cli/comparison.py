@@ -9,7 +9,7 @@ from specdec_core.engine import Engine
 from specdec_core.metrics import speedup, summarize
 from specdec_core.trace import Trace
 from specdec_core.warp import SamplingParams
-from specdec_labs.impossible import Finding, Speedup, found
+from specdec_labs.impossible import Finding, Speedup, findings_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Comparison:
     @property
     def findings(self) -> list[Finding]:
         """What is wrong with the measurement."""
-        return found({"speed-up": self.judged.problem})
+        return findings_of({"speed-up": self.judged.problem})
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data for a trace's settings."""

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from specdec_core.cost_curve import CostCurve
-from specdec_labs.impossible import curve_problem, found, steps
+from specdec_labs.impossible import curve_problem, findings_of, steps
 from specdec_labs.plots.page import COLOURS, SYMBOLS, figure_page
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def curves_html(curves: Sequence[CostCurve]) -> str:
         for held, least, median in zip(curve.contexts, curve.min_s, curve.median_s)
         for count, low, middle in zip(curve.rows, least, median)
     ]
-    refused = found({curve.model: curve_problem(curve) for curve in curves})
+    refused = findings_of({curve.model: curve_problem(curve) for curve in curves})
     title = f"Cost curves: {', '.join(curve.model for curve in curves)}"
     sentences = [*(f"Refused: {each}." for each in refused), machine]
     return figure_page(title, sentences, curves_figure(curves), headings, rows, png_name="curve")
