@@ -111,8 +111,8 @@ class Speedup:
             return (
                 f"a speed-up of {self.value} at {self.tokens} tokens a round is none: the clock or the counts are wrong"
             )
-        if self.tokens < 1 - _ROUNDING:
-            return f"a round emitted {self.tokens:.2f} tokens, and every round emits at least one: the counts are wrong"
+        if said := tokens_problem(self.tokens):
+            return said
         if self.low is not None and self.high is not None and not _inside(self.low, self.value, self.high):
             return (
                 f"the speed-up lies outside its own interval, {self.low:.2f}..{self.high:.2f}: the two were not made "
