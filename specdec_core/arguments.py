@@ -47,3 +47,12 @@ def check_model(model: Any, name: str = "model", part: str = "draft") -> None:
             f"{name} is a {type(model).__name__}; expected a language model, such as load_pair('tiny').{part} "
             "(a pair of which only the target was named has no draft)"
         )
+
+
+def check_fresh(known: int | None) -> None:
+    """ValueError when a drafter that is to read a prompt knows rows or tokens already."""
+    if known:
+        raise ValueError(
+            f"the drafter knows {known} tokens before its prompt: it serves another request; give each engine that "
+            "runs at the same time a drafter of its own"
+        )

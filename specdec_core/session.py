@@ -83,7 +83,23 @@ class Session:
         self.trace.prefill_token = token
         self.trace.t_prefill_s = time.perf_counter() - start
         self._emit((token,))
+        self._prefill_drafter()
         return (token,)
+
+    def _prefill_drafter(self) -> None:
+        """The drafter reads the prompt here, timed apart, so that round 1 costs what the others do."""
+        prefill, room = getattr(self._drafter, "prefill", None), self._limit - len(self._tokens) - 1
+        if prefill is None or self.trace.finish_reason is not None or room <= 0:
+            return
+        if self._controller.gamma(self.trace.rounds) <= 0:
+            return
+        start = time.perf_counter()
+        # as if the prompt's last token were the pending one: its state is left for round 1
+        hidden, self._unseen = (None, []) if not self._unseen else (self._unseen[0][:-1], [self._unseen[0][-1:]])
+        prefill(Context(self._tokens[:-1], len(self.trace.prompt), self._params, hidden, self._cache, room))
+        if self._target.device.type == "cuda":
+            torch.cuda.synchronize(self._target.device)
+        self.trace.t_draft_prefill_s = time.perf_counter() - start
 
     def round(self) -> Round:
         """One round: draft, verify in a single forward, keep what was accepted."""

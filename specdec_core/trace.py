@@ -15,7 +15,8 @@ from specdec_core.whole_file import write_whole
 RoundKind = Literal["recovered", "bonus", "plain", "stopped"]
 FinishReason = Literal["length", "stop", "interrupted"]
 SCHEMA = "specdec.trace"
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+"""Version 1 had no `t_draft_prefill_s`: a drafter read the prompt in round 1, and the time stands there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,12 +86,14 @@ class Trace:
 
     `tokens` is the prompt followed by everything emitted: the prefill token, then each round's `emitted`.
     `settings` holds rule, drafter, gamma and sampling parameters; `hardware` the machine and versions.
+    `t_prefill_s` are the seconds of the target's pass over the prompt, `t_draft_prefill_s` those of the drafter's own.
     `texts` (optional) maps token ids to printable strings, so that a reader needs no tokenizer.
     """
 
     prompt: tuple[int, ...]
     prefill_token: int | None = None
     t_prefill_s: float = 0.0
+    t_draft_prefill_s: float = 0.0
     rounds: list[Round] = field(default_factory=list)
     finish_reason: FinishReason | None = None
     settings: dict[str, Any] = field(default_factory=dict)
@@ -136,11 +139,13 @@ class Trace:
         schema = data.get("schema") if isinstance(data, Mapping) else None
         if schema != SCHEMA:
             raise ValueError(f"schema is {schema!r}; expected {SCHEMA!r} - this is not a trace file")
-        if data.get("version") != SCHEMA_VERSION:
+        if data.get("version") not in (1, SCHEMA_VERSION):
             raise ValueError(
-                f"version is {data.get('version')!r}; this release reads {SCHEMA_VERSION} - "
+                f"version is {data.get('version')!r}; this release reads 1 and {SCHEMA_VERSION} - "
                 "update the package or record the trace again"
             )
+        if data["version"] == 1:
+            data = {"t_draft_prefill_s": 0.0, **data}
         try:
             names = [entry.name for entry in fields(cls)]
             unknown = set(data) - {"schema", "version", *names}

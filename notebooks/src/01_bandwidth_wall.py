@@ -108,13 +108,14 @@ for name in hardware_names():
 # %%
 from specdec_core.hardware import measured_on
 from specdec_labs.bench.machine import measure_machine
+from specdec_labs.impossible import curve_problem, machine_problem, steps
 
 size = {"rows": 4096, "width": 4096, "square": 1024, "repeats": 3} if FAST else {"repeats": 5}
 machine = measure_machine(**size)
 ridge = ridge_tokens(machine.peak("float32"), machine.bytes_per_s, 4)
 print(measured_on())
 print(f"reads {machine.bytes_per_s / 1e9:.1f} GB/s, computes {machine.peak('float32') / 1e9:.0f} GFLOP/s in float32")
-print(f"ridge at {ridge:.1f} tokens a pass")
+print(machine_problem(machine) or f"ridge at {ridge:.1f} tokens a pass")
 
 # %% [markdown]
 # A pass over eight tokens, in units of a pass over one: commit yourself before you run on.
@@ -145,7 +146,11 @@ ROWS = (1, 2, 4, 8, 16) if FAST else (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 curve = CostCurve.measure(
     pair.target, ROWS, (64,), repeats=3 if FAST else 7, name=pair.name, progress=counting("timed passes")
 )
-rows_card.reveal(curve.relative(8, 64))
+wrong = curve_problem(curve)  # empty, unless the measurement shows what cannot be
+if wrong:
+    print(f"\nREFUSED: {wrong}")
+else:
+    rows_card.reveal(curve.relative(8, 64))
 
 # %%
 from specdec_core.model_shapes import ModelShape
@@ -161,8 +166,8 @@ with rows_card.covered():
         modelled = pass_seconds(
             2 * shape.parameters * rows, 4 * shape.parameters, machine.peak("float32"), machine.bytes_per_s
         )
-        relative = curve.relative(rows, 64)
-        print(f"{rows:6} {1000 * curve.seconds(rows, 64):14.2f} {relative:18.2f} {modelled / plain:28.2f}")
+        relative = steps(curve, rows, 64)
+        print(f"{rows:6} {1000 * curve.seconds(rows, 64):14.2f} {relative:>18} {modelled / plain:28.2f}")
 
 # %%
 import plotly.graph_objects as go
@@ -172,7 +177,7 @@ from specdec_labs.plots.page import notebook_template
 figure = go.Figure()
 figure.add_scatter(
     x=list(ROWS),
-    y=[curve.relative(rows, 64) for rows in ROWS],
+    y=[None if wrong else curve.relative(rows, 64) for rows in ROWS],
     name="measured here",
     mode="lines+markers",
     marker={"symbol": "diamond", "size": 9},
@@ -192,7 +197,7 @@ figure.update_layout(
     margin={"l": 10, "r": 10, "t": 80, "b": 10},
     xaxis_title="tokens in the pass",
     yaxis_title="time, in passes over one token",
-    yaxis_range=[0, max(3.0, 1.2 * curve.relative(ROWS[-1], 64))],
+    yaxis_range=[0, 3.0 if wrong else max(3.0, 1.2 * curve.relative(ROWS[-1], 64))],
     legend={"orientation": "h", "y": 1.02, "yanchor": "bottom"},
 )
 figure
@@ -204,7 +209,7 @@ figure
 # %%
 print("drafts a round   tokens it must emit to break even, drafting for free")
 for gamma in (gamma for gamma in (1, 3, 7, 15) if gamma + 1 in ROWS):
-    print(f"{gamma:14} {curve.relative(gamma + 1, 64):10.2f}")
+    print(f"{gamma:14} {steps(curve, gamma + 1, 64):>10}")
 
 # %% [markdown]
 # ## 6. Break it: a table that does not add up

@@ -201,21 +201,28 @@ if len(runs) < grid.prompts:
 # %%
 from specdec_core.hardware import measured_on
 from specdec_labs.cli.bench_speedup import make_report
+from specdec_labs.impossible import REFUSED, needed
 
 report = make_report(pair, grid, curve, runs, {})
-gain_card.reveal(next(row.speedup for row in report.rows if row.arm.gamma == 4))
+four = next(report.judged(row) for row in report.rows if row.arm.gamma == 4)
+if four.possible is not None:
+    gain_card.reveal(four.possible)
 print(measured_on())
 print(f"{pair.name}, greedy, {grid.tokens} tokens a text; in brackets 90 % of resampled prompts, of {len(runs)}")
 with gain_card.covered():
-    print("gamma  alpha  tokens/round  measured (90 %)               predicted      formula")
+    print("gamma  alpha  tokens/round  measured 90 % over prompts   predicted (halves)  formula")
     for row in report.rows:
-        spread = "" if row.low is None else f"({row.low:.2f} to {row.high:.2f})"
-        predicted = sum(row.predicted) / len(row.predicted)
+        judged = report.judged(row)
+        predicted = " ".join(each.shown for each in report.predictions(row))
         alpha = "  -  " if row.alpha is None else f"{row.alpha:.3f}"
+        formula = REFUSED if judged.baseline else f"{row.formula:.2f}"
         print(
-            f"{row.arm.gamma:5}  {alpha} {row.tokens_per_round:10.2f} {row.speedup:12.2f} {spread:16} "
-            f"{predicted:10.2f} {row.formula:12.2f}"
+            f"{row.arm.gamma:5}  {alpha} {row.tokens_per_round:10.2f} {judged.shown:>12} {judged.interval:16} "
+            f"{predicted:>14} {formula:>9}"
         )
+for finding in report.findings:
+    print(f"REFUSED {finding}")
+print()
 print(report.last_line)
 
 # %% [markdown]
@@ -226,9 +233,13 @@ print(report.last_line)
 
 # %%
 for row in report.break_even:
+    must = needed(row.needed, report.curve)  # or why it cannot be that few
+    if must == REFUSED:
+        print(f"gamma {row.arm.gamma}: {REFUSED}, emitted {row.highest:.2f}")
+        continue
     verdict = "gains" if row.highest > row.needed else "loses"
     print(
-        f"gamma {row.arm.gamma}: needs {row.needed:.2f} (drafting {row.draft:.2f}, verifying {row.verify:.2f}, rest "
+        f"gamma {row.arm.gamma}: needs {must} (drafting {row.draft:.2f}, verifying {row.verify:.2f}, rest "
         f"{row.host:.2f}), emitted {row.highest:.2f}: {verdict}"
     )
 

@@ -143,8 +143,9 @@ domain_card
 # because one time is no measurement. The texts of the repeats are the same, only their times differ.
 
 # %%
-from specdec_core.metrics import speedup, summarize
+from specdec_core.metrics import summarize
 from specdec_core.prompts import load_prompts
+from specdec_labs.impossible import Speedup, findings_of, rate_problem
 from specdec_labs.widgets.progress import counting
 
 alpha_of_rounds = take("alpha_of_rounds", globals(), use=use)
@@ -184,7 +185,7 @@ def rounds_of(traces):
 
 from specdec_core.hardware import measured_on
 
-alphas = {}
+alphas, problems = {}, {}
 print(measured_on())
 print(f"{PROMPTS} prompts a domain, {TOKENS} tokens each; speed-up of {REPEATS} runs together, in brackets each alone")
 with domain_card.covered():
@@ -195,17 +196,19 @@ with domain_card.covered():
             tested = any(drafted for drafted, _ in rounds_of(traces))
             alphas[domain, name] = summarize(traces).alpha
             shown = f"{alphas[domain, name]:.3f}" if tested else "  -  "
-            gains = [speedup(plain, own) for plain, own in zip(runs[domain, "plain"], runs[domain, name])]
-            gains = [gain for gain in gains if gain is not None]
-            gain = speedup(sum(runs[domain, "plain"], []), sum(runs[domain, name], []))
-            if gain is None:
+            plain, fast = (sum(runs[domain, who], []) for who in ("plain", name))
+            gain = Speedup.of_traces(plain, fast)
+            problems[f"{domain}, {name}"] = gain.problem or rate_problem("alpha", alphas[domain, name])
+            if gain.value is None:
                 print(f"{domain:14} {name:16} {shown}  every text ended with its first token: nothing to time")
                 continue
-            mark = "  slower in every run" if max(gains) < 1 else ""
-            spread = f"({min(gains):.2f} to {max(gains):.2f}){mark}"
-            print(
-                f"{domain:14} {name:16} {shown} {summarize(traces).mean_acceptance_length:13.2f} {gain:9.2f} {spread}"
-            )
+            each = [Speedup.of_traces(one, own) for one, own in zip(runs[domain, "plain"], runs[domain, name])]
+            alone = [run.possible for run in each if run.possible is not None]
+            spread = f"({min(alone):.2f} to {max(alone):.2f})" if alone and gain.possible else ""
+            mark = "  slower in every run" if alone and max(alone) < 1 else ""
+            print(f"{domain:14} {name:16} {shown} {gain.tokens:13.2f} {gain.shown:>9} {spread}{mark}")
+for finding in findings_of(problems):
+    print(f"REFUSED {finding}")
 
 lookup = [alphas[domain, "ngram"] for domain in DOMAINS if alphas[domain, "ngram"]]
 if len(lookup) > 1:
@@ -246,10 +249,11 @@ else:
     print(f"{result['command']}, measured on {stamp['processor']}, threads: {stamp['threads']}, {stamp['date']}")
     print("draft read  asked for  T  alpha (95 % over prompts)  tokens/round  pays while c is below")
     for row in result["rows"]:
+        wrong = rate_problem("alpha", row["alpha"], row["low"], row["high"])
         pays_below = (row["tokens_per_round"] - 1) / result["gamma"]
         print(
             f"{row['draft']:10}  {row['domain']:9}  {row['T']:g}  {row['alpha']:.3f} ({row['low']:.3f} to "
-            f"{row['high']:.3f}) {row['tokens_per_round']:14.2f} {pays_below:21.2f}"
+            f"{row['high']:.3f}) {row['tokens_per_round']:14.2f} {pays_below:21.2f} {wrong}".rstrip()
         )
     print(result.get("note", ""))
 

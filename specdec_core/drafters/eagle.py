@@ -94,6 +94,11 @@ class EagleDrafter:
         self._cache = self.layer.new_cache(capacity + branches)
         self._committed = 0
 
+    def prefill(self, context: Context) -> None:
+        """Feeds the prompt's pairs; a prompt of one token has none yet."""
+        if context.hidden is not None and len(context.hidden):
+            self._feed_committed(context)
+
     def propose(self, context: Context, budget: int, coins: Coins, may_continue: MayContinue) -> Draft:
         """A chain of samples, or the tree, of at most `budget` nodes; empty when all that the head knows is banned."""
         check_budget(budget)

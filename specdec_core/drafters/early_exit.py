@@ -51,6 +51,9 @@ class EarlyExitDrafter(ModelDrafter):
     def start(self, capacity: int) -> None:
         """Nothing to forget: all it knows stands in the target's cache."""
 
+    def prefill(self, context: Context) -> None:
+        """Nothing to feed: the target's prefill wrote the rows."""
+
     def propose(self, context: Context, budget: int, coins: Coins, may_continue: MayContinue) -> Draft:
         """Up to `budget` tokens, each drawn from the law of its slot (kept as `draft_probs`).
 

@@ -6,7 +6,7 @@ from jaxtyping import Float
 import torch
 from torch import Tensor
 
-from specdec_core.arguments import check_budget, check_model
+from specdec_core.arguments import check_budget, check_fresh, check_model
 from specdec_core.coins.protocol import Coins
 from specdec_core.draft import Draft, DraftTree, Proposal
 from specdec_core.drafters.draft_law import draft_laws, has_mass
@@ -51,6 +51,13 @@ class ModelDrafter:
         """An empty cache for the next request."""
         self._cache = self.model.new_cache(min(capacity, self.model.max_length))
         self._context_length = self._drafted = 0
+
+    def prefill(self, context: Context) -> None:
+        """Feeds the prompt, all of it: the token after it is there already."""
+        check_fresh(self.cache_rows)
+        if self._cache is not None and len(context.tokens) < self.model.max_length:
+            fed = torch.tensor(context.tokens, dtype=torch.long, device=self.model.device)
+            self.model.forward(fed, cache=self._cache, last_only=True)
 
     def propose(self, context: Context, budget: int, coins: Coins, may_continue: MayContinue) -> Draft:
         """Up to `budget` tokens, each drawn from the law of its slot (kept as `draft_probs`)."""

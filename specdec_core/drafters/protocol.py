@@ -56,6 +56,10 @@ class Drafter(Protocol):
 
     `max_length` is the longest context its own model takes, None without limit: drafts end where the last one drawn,
     which is never fed, stands behind the last row.
+
+    A drafter that reads the prompt has `prefill(context)` too: the engine calls it once after the target's own prefill,
+    timed apart from the rounds, with the prompt as `context.tokens` and the states of all but its last token. Whoever
+    calls `propose` without it gets the same drafts, the first of them later.
     """
 
     name: str

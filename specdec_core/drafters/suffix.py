@@ -6,7 +6,7 @@ import math
 from jaxtyping import Float
 from torch import Tensor
 
-from specdec_core.arguments import check_budget, check_whole
+from specdec_core.arguments import check_budget, check_fresh, check_whole
 from specdec_core.coins.protocol import Coins
 from specdec_core.draft import Draft, DraftTree, Proposal
 from specdec_core.drafters.protocol import Context, MayContinue
@@ -67,6 +67,11 @@ class SuffixDrafter:
         """Forgets the previous request; the corpus stays."""
         self.text = SuffixAutomaton(self.max_match + 1)
         self._in_corpus: Place = (ROOT, 0)
+
+    def prefill(self, context: Context) -> None:
+        """Reads the prompt."""
+        check_fresh(len(self.text.tokens))
+        self._read(context.tokens)
 
     def propose(self, context: Context, budget: int, coins: Coins, may_continue: MayContinue) -> Draft:
         """What most often followed, up to `budget`; empty when the last `min_match` tokens never occurred before."""

@@ -8,7 +8,7 @@ from jaxtyping import Float
 import torch
 from torch import Tensor
 
-from specdec_core.arguments import check_budget, check_model
+from specdec_core.arguments import check_budget, check_fresh, check_model
 from specdec_core.coins.protocol import Coins
 from specdec_core.draft import Draft, DraftTree, Proposal
 from specdec_core.draft_trees import most_probable
@@ -79,6 +79,14 @@ class TreeDrafter:
         """An empty cache for the next request, with room for the branches."""
         self._cache = self.model.new_cache(min(capacity, self.model.max_length) + len(self.shape))
         self._committed = 0
+
+    def prefill(self, context: Context) -> None:
+        """Feeds the prompt, all of it: the token after it is there already."""
+        check_fresh(self.cache_rows)
+        if self._cache is not None and len(context.tokens) < self.model.max_length:
+            fed = torch.tensor(context.tokens, dtype=torch.long, device=self.model.device)
+            self.model.forward(fed, cache=self._cache, last_only=True)
+            self._committed = len(self._cache)
 
     def propose(self, context: Context, budget: int, coins: Coins, may_continue: MayContinue) -> Draft:
         """The tree, smaller where the budget or the law has no more; empty when the law has nothing."""

@@ -185,8 +185,13 @@ def test_a_drafter_shared_by_two_running_requests_is_refused() -> None:
     greedy = SamplingParams(temperature=0)
     first, second = (Engine(target, shared, "chain", 4).stream([1, 2, 3], greedy, 20) for _ in range(2))
     next(first)
-    for _ in range(4):
+    # at its first step, before anything is drafted from the other request's rows
+    with pytest.raises(ValueError, match="knows 3 tokens before its prompt: it serves another request"):
         next(second)
+    shared.start(23)
+    third = Engine(target, shared, "chain", 4).stream([1, 2, 3], greedy, 20)
+    for _ in range(3):
+        next(third)
     with pytest.raises(ValueError, match="serves another"):
         for _ in range(6):
             next(first)

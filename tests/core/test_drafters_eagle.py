@@ -30,12 +30,19 @@ class _Checked(EagleDrafter):
         self.fed: list[tuple[int, list[int], torch.Tensor]] = []
         self.rounds = 0
 
+    def prefill(self, context: Context) -> None:
+        self._begin(context)
+        super().prefill(context)
+
     def propose(self, context: Context, budget: int, coins: Any, may_continue: Any):
         self.rounds += 1
+        self._begin(context)
+        return super().propose(context, budget, coins, may_continue)
+
+    def _begin(self, context: Context) -> None:
         self._lines = {(): (self._target_states(context), list(context.tokens[1:]))}
         self._laid: list[tuple[int, ...]] = []
         self._made: dict[tuple[int, ...], torch.Tensor] = {}
-        return super().propose(context, budget, coins, may_continue)
 
     def _target_states(self, context: Context) -> torch.Tensor:
         target = self.micro.target
@@ -121,11 +128,11 @@ def test_p52_the_pairs_of_the_reported_case(micro) -> None:
 
 
 def test_p47_positions_follow_without_a_gap(micro) -> None:
-    """Seven prompt tokens: the pairs stand at 0..6 (the last with the sampled token), the drafts at 7, then 8."""
+    """Seven prompt tokens: their pairs stand at 0..5, that of the sampled token at 6, the drafts at 7, then 8."""
     drafter = _Checked(micro)
     stream = Engine(micro.target, drafter, "chain", 3).stream([1, 2, 3, 4, 5, 6, 7], GREEDY, 10)
     next(stream), next(stream)
-    assert [(before, len(tokens)) for before, tokens, _ in drafter.fed] == [(0, 7), (7, 1), (8, 1)]
+    assert [(before, len(tokens)) for before, tokens, _ in drafter.fed] == [(0, 6), (6, 1), (7, 1), (8, 1)]
 
 
 def test_rounds_without_a_draft_lose_no_state(micro) -> None:

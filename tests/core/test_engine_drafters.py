@@ -98,6 +98,24 @@ def test_greedy_text_equals_plain_decoding(micro, plain, drafter, kind: str) -> 
     assert accepted > 0
 
 
+def test_the_drafter_reads_the_prompt_with_the_prefill_not_in_round_1(micro, drafter) -> None:
+    """Or round 1 would cost a prompt more than the others, under speeds that say they leave prompts out."""
+    for prompt in (micro.prompt, (20,)):
+        stream = Engine(micro.target, drafter, rules_of(drafter)[0], 4).stream(prompt, PARAMS["greedy"], TOKENS)
+        next(stream)
+        assert drafter.cache_rows is None or drafter.cache_rows >= len(prompt) - 1
+        assert (stream.generation.trace.t_draft_prefill_s > 0) == hasattr(drafter, "prefill")
+        assert len(list(stream)) > 1
+
+
+@pytest.mark.parametrize(("gamma", "tokens"), [(0, 8), (4, 2)])
+def test_a_drafter_that_will_not_draft_reads_no_prompt(micro, drafter, gamma: int, tokens: int) -> None:
+    generation = Engine(micro.target, drafter, rules_of(drafter)[0], gamma).generate(
+        micro.prompt, PARAMS["greedy"], tokens
+    )
+    assert generation.trace.t_draft_prefill_s == 0 and not drafter.cache_rows
+
+
 def test_records_of_trees_add_up(micro, drafter) -> None:
     params = SamplingParams(temperature=1.0, seed=4)
     for rule in [rule for rule in rules_of(drafter) if not RULES[rule].greedy_only][-2:]:

@@ -56,7 +56,7 @@ def assert_consistent(generation: Generation) -> None:
 @pytest.mark.parametrize("late", [False, True])
 @pytest.mark.parametrize(
     ("who", "at", "out"),
-    [("target", n, out) for n, out in enumerate([0, 1, 2, 6, 10, 14])] + [("draft", n, 1 + (n > 3)) for n in range(7)],
+    [("target", n, out) for n, out in enumerate([0, 1, 2, 6, 10, 14])] + [("draft", n, 1 + (n > 4)) for n in range(8)],
 )
 def test_a_forward_that_is_interrupted_loses_nothing(who: str, at: int, out: int, late: bool) -> None:
     engine = interrupted_pair(who, at, late)

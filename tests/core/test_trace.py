@@ -86,6 +86,14 @@ def test_another_version_is_refused(version: object, traces: dict[str, Trace]) -
         Trace.from_dict(data)
 
 
+def test_a_file_of_version_1_says_nothing_of_the_drafters_prompt(traces: dict[str, Trace]) -> None:
+    data = traces["stopped"].to_dict()
+    assert data.pop("t_draft_prefill_s") > 0
+    old = Trace.from_dict(data | {"version": 1})
+    # it stands in the drafting time of round 1 there
+    assert old.t_draft_prefill_s == 0 and old.rounds == traces["stopped"].rounds
+
+
 @pytest.mark.parametrize("name", ["prompt", "rounds", "prefill_token", "settings", "texts"])
 def test_a_missing_field_is_refused(name: str, traces: dict[str, Trace]) -> None:
     data = traces["stopped"].to_dict()

@@ -2,10 +2,12 @@
 
 from collections.abc import Callable, Iterator
 import csv
+from dataclasses import replace
 import json
 import random
 import time
 
+import numpy as np
 import pytest
 import torch
 from typer.testing import CliRunner
@@ -22,6 +24,7 @@ from specdec_labs.bench.drafters import DRAFTERS, drafter_factory, drafter_names
 from specdec_labs.bench.grid import DIGITS, MIXED, Cell, Grid, pair_prompts, run_grid, task_prompts
 from specdec_labs.bench.points import Clock, errors, speedup_points
 from specdec_labs.bench.report import SpeedupReport
+from specdec_labs.bench.rows import _interval
 from specdec_labs.cli.app import app
 from specdec_labs.cli.bench_speedup import make_report
 from specdec_labs.cli.bench_speedup_tables import busy_warning
@@ -204,6 +207,42 @@ def test_a_disturbed_round_counts_as_an_ordinary_one(clock):
     assert raw.seconds == pytest.approx(22 * 0.010 + 2.0)
     assert timing([]) is None
     assert processor_share([run]) == pytest.approx(1.0)
+
+
+def test_a_point_lies_in_its_own_interval_on_a_machine_that_was_busy_for_whole_prompts(clock):
+    """Rounds are cleaned once, together: an interval over prompts that were cleaned one by one is of another ratio."""
+    pair = a_pair(clock)
+    runs = []
+    grid = Grid(("model",), (3,), (Cell(MIXED, 0.0),), tokens=40, prompts=4, seconds=1e9)
+    run_grid(grid, pair, {"model": drafter_factory("model", pair)}, lambda *shown: None, runs)
+    busy = [
+        replace(run, runs=tuple(_at_half_speed(entry) if entry.arm == PLAIN else entry for entry in run.runs))
+        for run in runs[1:]
+    ]
+    curve = CostCurve.measure(pair.target, range(1, 5), (4, 44), repeats=2)
+    (row,) = make_report(pair, grid, curve, [runs[0], *busy], {}).rows
+    assert row.prompts == 4
+    assert row.low <= row.speedup <= row.high
+    # the one undisturbed prompt says what a plain step takes
+    (quiet,) = make_report(pair, grid, curve, runs, {}).rows
+    assert row.speedup == pytest.approx(quiet.speedup)
+
+
+def _at_half_speed(run: ArmRun) -> ArmRun:
+    """Every round had to wait for its processor as long as it had it."""
+    return replace(run, laps=tuple(Lap(2 * entry.wall_s, entry.cpu_s) for entry in run.laps))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_intervals_hold_the_ratio_of_the_sums_they_are_made_from(seed):
+    random_numbers = np.random.default_rng(seed)
+    count = int(random_numbers.integers(4, 30))
+    times = random_numbers.lognormal(0, random_numbers.uniform(0, 1.5), size=(count, 4))
+    slow, slow_tokens, fast, fast_tokens = times.sum(axis=0)
+    low, high = _interval(times)
+    assert low <= (slow / slow_tokens) / (fast / fast_tokens) <= high
+    equal = np.tile([0.3, 7, 0.2, 7], (count, 1))
+    assert _interval(equal) == (pytest.approx(1.5), pytest.approx(1.5))
 
 
 def test_the_time_limit_and_the_halves(clock):

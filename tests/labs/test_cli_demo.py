@@ -2,17 +2,20 @@
 
 from dataclasses import replace
 import json
+import math
 from pathlib import Path
 import re
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from specdec_core.coins.noise import NoiseKey
 from specdec_core.engine import Engine
 from specdec_core.metrics import summarize
 from specdec_core.rules import RULES, Verdict
-from specdec_core.toy import toy_pair
+from specdec_core.toy import PrefixModel, toy_pair
 from specdec_core.trace import Generation, Trace
 from specdec_core.warp import SamplingParams
 from specdec_labs.cli import assurance, comparison, setting_up
@@ -22,9 +25,9 @@ runner = CliRunner()
 TOY_TEXT = "2051083986176495"  # plain greedy text of the TOY pair after 1 2 3
 
 
-def demo(*arguments: str, code: int = 0, **kwargs) -> str:
+def demo(*arguments: str, code: int | None = 0, **kwargs) -> str:
     result = runner.invoke(app, ["demo", "--pair", "toy", *arguments], **kwargs)
-    assert result.exit_code == code, result.output
+    assert result.exit_code in ((0, 1) if code is None else (code,)), result.output
     return result.stdout
 
 
@@ -136,6 +139,78 @@ def test_a_certificate_at_the_very_settings_says_so() -> None:
     assert (quick.params.top_k, quick.gamma) == (3, 1)
     expected = "Tested on this prompt with logits remembered by prefix and no end-of-text stop; all else as above"
     assert quick.scope == expected
+
+
+@pytest.mark.parametrize("temperature", ["0", "1", "10"])
+def test_under_match_the_same_seed_gives_the_same_text(temperature: str) -> None:
+    output = " ".join(demo("--rule", "match", "--temperature", temperature, "--repeats", "2", "--seed", "3").split())
+    if temperature == "0":
+        assert "Greedy text equals plain decoding" in output
+    else:
+        assert "Same seed, same text: equals plain decoding under rule match, token for token (64 tokens)." in output
+
+
+def test_under_match_every_run_has_one_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The plain arm too: the same rule, nothing drafted."""
+    texts: set[tuple[int, ...]] = set()
+    generate = Engine.generate
+
+    def noted(engine: Engine, prompt, params, max_new_tokens, **kwargs) -> Generation:
+        found = generate(engine, prompt, params, max_new_tokens, **kwargs)
+        if max_new_tokens == 40:
+            texts.add(found.tokens)
+        return found
+
+    monkeypatch.setattr(Engine, "generate", noted)
+    demo("--rule", "match", "--temperature", "9", "--repeats", "2", "--max-new-tokens", "40")
+    demo("--rule", "match", "--temperature", "9", "--no-compare", "--max-new-tokens", "40", "--gamma", "2")
+    assert len(texts) == 1
+
+
+def test_a_match_that_reads_other_noise_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def by_round(draft_tokens, draft_probs, target_probs, coins) -> Verdict:
+        for node, token in enumerate(draft_tokens):
+            own = coins.draw(target_probs[node], node=node, purpose="bonus")
+            if own != token:
+                return Verdict(node, tuple(range(node)), own, "recovered")
+        count = len(draft_tokens)
+        own = coins.draw(target_probs[count], node=count, purpose="bonus")
+        return Verdict(count, tuple(range(count)), own, "bonus")
+
+    monkeypatch.setitem(RULES, "match", replace(RULES["match"], verify=by_round))
+    output = demo("--rule", "match", "--temperature", "9", "--repeats", "1", code=1)
+    assert "NOT the text of plain decoding" in output
+
+
+def test_two_tokens_that_finish_together_are_a_near_tie() -> None:
+    """The gap of two tokens is that of their logits plus noise: moved by it, the race is a tie."""
+    model = PrefixModel(10, lambda prefix: [0.3 * index for index in range(10)])
+    engine, params = Engine(model, None, "match", 0), SamplingParams(seed=5)
+    pair = (2, 7)
+    gap = assurance._race_gap(engine, [1, 2, 3], 2, params, pair)
+    slow, quick = sorted(pair, key=lambda token: -_time_of(token))
+    assert gap > 0.01
+    moved = PrefixModel(10, lambda prefix: [0.3 * index - gap * (index == quick) for index in range(10)])
+    assert assurance._race_gap(Engine(moved, None, "match", 0), [1, 2, 3], 2, params, pair) < 1e-5
+
+
+def _time_of(token: int) -> float:
+    exponential = NoiseKey(5, 0, 3, 0, "sample").exponentials(np.array([token], dtype=np.uint32))[0]
+    return float(exponential) / math.exp(0.3 * token)
+
+
+@pytest.mark.parametrize("rule", [name for name, rule in RULES.items() if "chain" in rule.proposals])
+def test_every_rule_has_a_plain_arm_of_its_own(rule: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    rules: list[tuple[str, bool]] = []
+    generate = Engine.generate
+
+    def noted(engine: Engine, *args, **kwargs) -> Generation:
+        rules.append((engine.rule.name, engine.drafter is None))
+        return generate(engine, *args, **kwargs)
+
+    monkeypatch.setattr(Engine, "generate", noted)
+    demo("--rule", rule, "--repeats", "1", code=None)
+    assert rules[:3] == [(rule, True), (rule, True), (rule, False)]
 
 
 def test_a_law_without_choice_has_no_certificate() -> None:

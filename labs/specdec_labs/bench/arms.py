@@ -79,12 +79,15 @@ class Timing:
         undisturbed: the rounds that had their processors, to take prices from; their host time is all of the lap
             that is neither drafting nor the target's pass.
         disturbed: share of rounds that did not.
+        by_run: seconds and tokens of each run, cleaned together with all the others: they add up to the totals, so an
+            interval made of them is one of the very ratio that the totals give.
     """
 
     seconds: float
     tokens: int
     undisturbed: tuple[Round, ...]
     disturbed: float
+    by_run: tuple[tuple[float, int], ...]
 
     @property
     def seconds_per_token(self) -> float:
@@ -105,18 +108,24 @@ def timing(runs: Sequence[ArmRun], *, on_cpu: bool = True) -> Timing | None:
     groups: dict[int, list[int]] = {}
     for place, entry in enumerate(rounds):
         groups.setdefault(len(entry.draft_tokens), []).append(place)
-    seconds, good = 0.0, [True] * len(rounds)
+    clean, good = [entry.wall_s for entry in laps], [True] * len(rounds)
     for places in groups.values():
         kept = undisturbed([laps[place] for place in places]) if on_cpu else [True] * len(places)
-        times = [laps[place].wall_s for place, is_kept in zip(places, kept) if is_kept]
-        seconds += sum(times) + kept.count(False) * statistics.median(times)
+        usual = statistics.median(laps[place].wall_s for place, is_kept in zip(places, kept) if is_kept)
         for place, is_kept in zip(places, kept):
             good[place] = is_kept
+            clean[place] = clean[place] if is_kept else usual
+    waiting = iter(clean)
+    by_run = [
+        (sum(next(waiting) for _ in run.trace.rounds), sum(len(entry.emitted) for entry in run.trace.rounds))
+        for run in runs
+    ]
     return Timing(
-        seconds=seconds,
-        tokens=sum(len(entry.emitted) for entry in rounds),
+        seconds=sum(seconds for seconds, _ in by_run),
+        tokens=sum(tokens for _, tokens in by_run),
         undisturbed=tuple(_with_all_host(entry, time) for entry, time, kept in zip(rounds, laps, good) if kept),
         disturbed=1 - sum(good) / len(good),
+        by_run=tuple(by_run),
     )
 
 

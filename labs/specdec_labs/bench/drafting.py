@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+import math
 import statistics
 from typing import Any
 
@@ -11,6 +12,7 @@ from specdec_core.prediction import RoundPrices
 from specdec_core.warp import SamplingParams
 from specdec_labs.bench.arms import PLAIN, Arm, ArmRun, Timing, run_arms, timing
 from specdec_labs.bench.drafters import Factory
+from specdec_labs.impossible import needed_problem
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +34,13 @@ class DraftingCost:
     def needed(self) -> float:
         """Tokens a round must emit to be as fast as plain decoding."""
         return (self.draft_s + self.verify_s + self.host_s) / self.plain_s
+
+    def problem(self, curve: CostCurve) -> str:
+        """What is wrong with these prices, given the target's curve; empty when nothing is."""
+        parts = (self.draft_s, self.verify_s, self.host_s)
+        if not all(math.isfinite(part) and part >= 0 for part in parts):
+            return f"parts of a round came out as {', '.join(f'{part:g}' for part in parts)} s: the clock went wrong"
+        return needed_problem(self.needed, curve)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data."""

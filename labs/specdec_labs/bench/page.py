@@ -9,9 +9,11 @@ from pathlib import Path
 import re
 from typing import Any
 
+from specdec_core.cost_curve import CostCurve
 from specdec_core.hardware_presets import hardware, hardware_names
 from specdec_core.roofline import ridge_rows
 from specdec_core.whole_file import write_whole
+from specdec_labs.impossible import REFUSED, Speedup, curve_problem, needed, steps
 
 KINDS = ("curve", "speedup")
 _BLOCK = re.compile(r"(<!-- (?P<name>[\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -71,23 +73,30 @@ def hardware_table() -> str:
 def speedup_block(data: Mapping[str, Any]) -> str:
     """The error, the speed-ups and the break-even table of a `specdec bench speedup` file."""
     errors, settings, facts = data["errors"], data["settings"], data["curve"]["hardware"]
+    curve = CostCurve.from_dict(data["curve"])
+    refused = "".join(f" **Refused: {each['where']}: {each['problem']}.**" for each in data.get("findings", ()))
+    error = "none, since every speed-up was refused"
+    if errors is not None:
+        error = (
+            f"median {_percent(errors['median'])}, 90th percentile {_percent(errors['p90'])} of {errors['points']} "
+            f"points; costs alone {_percent(errors['cost_median'])} and {_percent(errors['cost_p90'])}"
+        )
     head = (
         f"Measured: {data['pair']}, {facts['threads']} thread(s) on {facts['processor']}, {facts['cores']} cores, "
         f"{settings['dtype']}, torch {facts['torch']}, {facts['date']}; {settings['tokens']} tokens of each prompt. "
-        f"Prediction error: median {_percent(errors['median'])}, 90th percentile {_percent(errors['p90'])} of "
-        f"{errors['points']} points; costs alone {_percent(errors['cost_median'])} and {_percent(errors['cost_p90'])}."
+        f"Prediction error: {error}.{refused}"
     )
     speedups = _table(
         ("task", "T", "drafter", "K", "prompts", "tokens/round", "measured", "90 % of prompts", "predicted", "formula"),
-        (_speedup_row(row) for row in data["rows"]),
+        (_speedup_row(row, curve_problem(curve)) for row in data["rows"]),
     )
-    needed = _table(
+    to_break_even = _table(
         ("drafter", "K", "tokens a round needs", "drafting", "verifying", "host", "tokens a round emitted"),
         (
             (
                 row["drafter"],
                 str(row["gamma"]),
-                f"**{row['needed']:.2f}**",
+                f"**{needed(row['needed'], curve)}**",
                 f"{row['draft']:.2f}",
                 f"{row['verify']:.2f}",
                 f"{row['host']:.2f}",
@@ -96,12 +105,12 @@ def speedup_block(data: Mapping[str, Any]) -> str:
             for row in data["break_even"]
         ),
     )
-    return f"{head}\n\n{speedups}\n\n{needed}"
+    return f"{head}\n\n{speedups}\n\n{to_break_even}"
 
 
-def _speedup_row(row: Mapping[str, Any]) -> tuple[str, ...]:
-    interval = "-" if row["low"] is None else f"{row['low']:.2f}..{row['high']:.2f}"
-    slower = "" if row["speedup"] >= 1 else " slower"
+def _speedup_row(row: Mapping[str, Any], baseline: str) -> tuple[str, ...]:
+    judged = Speedup.of_row(row, baseline)
+    slower = " slower" if not judged.problem and row["speedup"] < 1 else ""
     return (
         row["task"],
         f"{row['temperature']:g}",
@@ -109,10 +118,10 @@ def _speedup_row(row: Mapping[str, Any]) -> tuple[str, ...]:
         str(row["gamma"]),
         str(row["prompts"]),
         f"{row['tokens_per_round']:.2f}",
-        f"{row['speedup']:.2f}x{slower}",
-        interval,
-        " ".join(f"{value:.2f}x" for value in row["predicted"]),
-        f"{row['formula']:.2f}x",
+        f"{judged.shown}{slower}",
+        judged.interval,
+        REFUSED if baseline else " ".join(f"{value:.2f}x" for value in row["predicted"]),
+        REFUSED if baseline else f"{row['formula']:.2f}x",
     )
 
 
@@ -125,12 +134,13 @@ def curve_block(data: Mapping[str, Any]) -> str:
     )
     tables = []
     for curve in data["curves"]:
+        measured = CostCurve.from_dict(curve)
         columns = [f"{curve['model']}, {held} cached" for held in curve["contexts"]]
         lines = [
             (
                 str(rows),
                 *(f"{1e3 * low[place]:.1f} / {1e3 * mid[place]:.1f}" for low, mid in _levels(curve)),
-                f"{curve['median_s'][0][place] / curve['median_s'][0][0]:.2f}",
+                steps(measured, rows, curve["contexts"][0]),
             )
             for place, rows in enumerate(curve["rows"])
         ]

@@ -27,7 +27,7 @@ class SpeedupRow:
         speedup: plain / speculative seconds per token over all prompts.
         low, high: the middle 90 % of resampled prompts; None with fewer than four.
         tokens_per_round, alpha: over all rounds.
-        predicted: each half's prediction, made from the other half.
+        predicted: each half's prediction, made from the other half; predicted_tokens: the tokens a round in each.
         ratios: measured / predicted of each half.
         formula: the textbook's value, mean of the halves.
         disturbed: share of the arm's rounds that did not have their processors.
@@ -42,9 +42,15 @@ class SpeedupRow:
     tokens_per_round: float
     alpha: float | None
     predicted: tuple[float, ...]
+    predicted_tokens: tuple[float, ...]
     ratios: tuple[float, ...]
     formula: float
     disturbed: float
+
+    @property
+    def label(self) -> str:
+        """Which row it is."""
+        return f"{self.arm.drafter}, gamma {self.arm.gamma}, {self.cell.task}, T = {self.cell.temperature:g}"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data."""
@@ -85,8 +91,8 @@ def speedup_rows(runs: Sequence[CellRun], points: Sequence[Point], clock: Clock)
         slow_time, fast_time = clock.of(plain), clock.of(fast)
         assert slow_time is not None and fast_time is not None, "a point has rounds"
         found = summarize([run.trace for run in fast])
-        sums = np.array([_sums(clock, one, two) for one, two in zip(plain, fast)])
-        low, high = _interval(sums)
+        sums = [(*one, *two) for one, two in zip(slow_time.by_run, fast_time.by_run)]
+        low, high = _interval(np.array(sums, dtype=float))
         rows.append(
             SpeedupRow(
                 cell=cell,
@@ -98,6 +104,7 @@ def speedup_rows(runs: Sequence[CellRun], points: Sequence[Point], clock: Clock)
                 tokens_per_round=found.mean_acceptance_length or 1.0,
                 alpha=found.alpha,
                 predicted=tuple(point.predicted.speedup for point in mine),
+                predicted_tokens=tuple(point.predicted.tokens_per_round for point in mine),
                 ratios=tuple(point.ratio for point in mine),
                 formula=statistics.mean(point.formula for point in mine),
                 disturbed=fast_time.disturbed,
@@ -132,14 +139,12 @@ def break_even_rows(
     return found
 
 
-def _sums(clock: Clock, plain: Any, fast: Any) -> tuple[float, float, float, float]:
-    slow_time, fast_time = clock.of([plain]), clock.of([fast])
-    assert slow_time is not None and fast_time is not None, "chosen for having rounds"
-    return slow_time.seconds, slow_time.tokens, fast_time.seconds, fast_time.tokens
-
-
 def _interval(sums: np.ndarray) -> tuple[float | None, float | None]:
-    """The middle 90 % of the speed-up when the prompts are drawn anew, plain and speculative times together."""
+    """The middle 90 % of the speed-up when the prompts are drawn anew, plain and speculative times together.
+
+    `sums` has seconds and tokens of the plain arm, then of the other, a row a prompt. They come from the very cleaning
+    that the speed-up comes from, so that the two cannot part.
+    """
     if len(sums) < _FEWEST:
         return None, None
     drawn = np.random.default_rng(0).integers(0, len(sums), size=(_RESAMPLES, len(sums)))

@@ -29,6 +29,7 @@ from specdec_labs.acceptance.tree_bench import compare_trees, size_by_cost
 from specdec_labs.cli.json_file import write_json
 from specdec_labs.cli.setting_up import check_at_least_one, check_output, use_threads
 from specdec_labs.data.shards import read_records
+from specdec_labs.impossible import REFUSED, Finding, exit_code, findings_of, rate_problem, tokens_problem
 
 _TIES_EVERY = 3
 
@@ -51,7 +52,9 @@ class BenchAcceptanceOptions:
 
 
 def run_bench_acceptance(options: BenchAcceptanceOptions, console: Console) -> int:
-    """0 after the table is shown and the files, if asked for, are written. Trees are compared unless `only` is given.
+    """0 after the table is shown and the files, if asked for, are written; 1 when figures were refused as impossible.
+
+    Trees are compared unless `only` is given.
 
     Stop it at any time: texts, states and finished cells stay in the folder, and the same command goes on.
 
@@ -79,8 +82,25 @@ def run_bench_acceptance(options: BenchAcceptanceOptions, console: Console) -> i
     result = result_of(families, cells, _facts(recordings, options), trees)
     rows = rows_of(result)
     console.print(acceptance_table([row for row in rows if row.group == "all"]))
+    findings = acceptance_findings(rows)
+    result["findings"] = [finding.to_dict() for finding in findings]
+    code = exit_code(findings, console)
     _write(options, result, rows, console)
-    return 0
+    return code
+
+
+def acceptance_findings(rows: Sequence[Row]) -> list[Finding]:
+    """Rows whose figures cannot be, such as an alpha above 1 or a mean outside its interval."""
+    return findings_of({f"{row.title}, {row.group}, T = {row.temperature:g}": _problem(row) for row in rows})
+
+
+def _problem(row: Row) -> str:
+    shares = [
+        ("alpha", row.counts.alpha),
+        *((f"kept at {i}", rate) for i, rate in enumerate(row.counts.conditional, 1)),
+    ]
+    wrong = next((said for name, value in shares if (said := rate_problem(name, value))), "")
+    return wrong or tokens_problem(row.mean, row.low, row.high)
 
 
 def chosen_families(only: Sequence[str], corpus: Sequence[Sequence[int]]) -> list[Family]:
@@ -143,6 +163,9 @@ def acceptance_table(rows: Sequence[Row]) -> Table:
     for heading in ("drafter", "T", "prompts", "tokens a round", "95 %", "alpha", "kept if tested at 1, 2, 3, 4"):
         table.add_column(heading, justify="left" if heading == "drafter" else "right")
     for row in rows:
+        if _problem(row):
+            table.add_row(row.title, f"{row.temperature:g}", str(row.prompts), *[REFUSED] * 4)
+            continue
         ends = "-" if row.low is None else f"{row.low:.2f}..{row.high:.2f}"
         rates = " ".join("-" if rate is None else f"{rate:.2f}" for rate in row.counts.conditional[:4])
         mean, alpha = (f"{value:.2f}" if value is not None else "-" for value in (row.mean, row.counts.alpha))

@@ -10,6 +10,7 @@ from typing import Any
 from rich import box
 from rich.console import Console
 from rich.table import Table
+import torch
 
 from specdec_core.cost_curve import CONTEXTS, ROWS, CostCurve
 from specdec_core.models.pairs import Pair
@@ -21,9 +22,10 @@ from specdec_labs.bench.grid import MIXED, pair_prompts
 from specdec_labs.cli.bench_speedup_tables import curve_table
 from specdec_labs.cli.json_file import write_json
 from specdec_labs.cli.setting_up import check_at_least_one, check_output, choose_pair, open_pair, use_threads
+from specdec_labs.impossible import Finding, curve_problem, exit_code, findings_of, needed, unscaled_rows
 from specdec_labs.plots.png import check_png, write_png
 
-_PROMPTS = 2
+_PROMPTS, _ALONE = 2, 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +49,9 @@ class BenchCurveOptions:
 
 
 def run_bench_curve(options: BenchCurveOptions, console: Console) -> int:
-    """0 after the curves and prices are shown and the files written.
+    """0 after the curves and prices are shown and the files written; 1 when figures were refused as impossible.
+
+    With several threads the target is timed with one thread too, and rows that gain nothing from the others are named.
 
     Raises:
         ValueError: options that cannot be used.
@@ -69,10 +73,45 @@ def run_bench_curve(options: BenchCurveOptions, console: Console) -> int:
         costs = drafting_costs(pair.target, factories, gammas, prompts, curves[0], tokens=options.tokens)
     for curve in curves:
         console.print(curve_table(curve))
-    console.print(_costs(costs))
+    console.print(_costs(costs, curves[0]))
+    unscaled = _unscaled(pair.target, curves[0], console)
+    if unscaled:
+        console.print(said_of_threads(unscaled, curves[0]), style="bold magenta")
     console.print(_machine(curves[0]), style="dim")
-    _write(options, pair, curves, costs, console)
-    return 0
+    code = exit_code(curve_findings(curves, costs), console)
+    _write(options, pair, curves, costs, unscaled, console)
+    return code
+
+
+def curve_findings(curves: Sequence[CostCurve], costs: Sequence[DraftingCost]) -> list[Finding]:
+    """What cannot be. Where the target's curve is wrong so are all the prices, and they are not listed again."""
+    findings = findings_of({curve.model: curve_problem(curve) for curve in curves})
+    if curve_problem(curves[0]):
+        return findings
+    return findings + findings_of({f"{cost.drafter}, K = {cost.gamma}": cost.problem(curves[0]) for cost in costs})
+
+
+def said_of_threads(rows: Sequence[int], curve: CostCurve) -> str:
+    """The sentence on rows that do not scale."""
+    few = rows if len(rows) < len(curve.rows) else ["all"]
+    return (
+        f"passes over {', '.join(map(str, few))} rows do not scale with threads: {curve.hardware['threads']} threads "
+        "are no faster than one there"
+    )
+
+
+def _unscaled(model: LanguageModel, curve: CostCurve, console: Console) -> list[int]:
+    """Rows whose pass is no faster with torch's threads than with one; a short sweep at one context."""
+    threads = torch.get_num_threads()
+    if threads == 1 or model.device.type != "cpu":
+        return []
+    with console.status(f"the same with one thread instead of {threads}"):
+        torch.set_num_threads(1)
+        try:
+            alone = CostCurve.measure(model, curve.rows, curve.contexts[:1], repeats=_ALONE, name=curve.model)
+        finally:
+            torch.set_num_threads(threads)
+    return unscaled_rows(curve, alone)
 
 
 def _check(options: BenchCurveOptions) -> None:
@@ -112,7 +151,7 @@ def _measured(
         )
 
 
-def _costs(costs: Sequence[DraftingCost]) -> Table:
+def _costs(costs: Sequence[DraftingCost], curve: CostCurve) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     headings = ("K", "full rounds", "drafting ms", "verify ms", "host ms", "plain step ms", "tokens needed")
     table.add_column("drafter")
@@ -125,7 +164,7 @@ def _costs(costs: Sequence[DraftingCost]) -> Table:
             str(cost.gamma),
             str(cost.rounds) if cost.rounds else "none",
             *(f"{1e3 * seconds:.2f}" for seconds in times),
-            f"{cost.needed:.2f}",
+            needed(cost.needed, curve, cost.problem(curve)),
         )
     table.caption = "tokens needed: a round that emits fewer is slower than plain decoding"
     return table
@@ -140,10 +179,15 @@ def _machine(curve: CostCurve) -> str:
 
 
 def _write(
-    options: BenchCurveOptions, pair: Pair, curves: Sequence[CostCurve], costs: Sequence[DraftingCost], console: Console
+    options: BenchCurveOptions,
+    pair: Pair,
+    curves: Sequence[CostCurve],
+    costs: Sequence[DraftingCost],
+    unscaled: Sequence[int],
+    console: Console,
 ) -> None:
     if options.json is not None:
-        write_json(options.json, curve_data(pair.name, curves, costs))
+        write_json(options.json, {**curve_data(pair.name, curves, costs), "unscaled_rows": list(unscaled)})
     if options.csv is not None:
         write_whole(options.csv, curve_csv(curves))
     if options.html is not None:
@@ -160,11 +204,12 @@ def _write(
 
 
 def curve_data(pair: str, curves: Sequence[CostCurve], costs: Sequence[DraftingCost]) -> dict[str, Any]:
-    """Plain data: the curves (`CostCurve.from_dict` reads each) and the prices of drafting."""
+    """Plain data: the curves (`CostCurve.from_dict` reads each), the prices of drafting, and what cannot be."""
     return {
         "pair": pair,
         "curves": [curve.to_dict() for curve in curves],
         "drafting": [cost.to_dict() for cost in costs],
+        "findings": [finding.to_dict() for finding in curve_findings(curves, costs)],
     }
 
 

@@ -56,6 +56,8 @@ class BenchSpeedupOptions:
 def run_bench_speedup(options: BenchSpeedupOptions, console: Console) -> int:
     """0 after the tables are shown and the files are written; the last line is the error of the prediction.
 
+    1 when figures were refused because they cannot be: what is wrong is said in their place and in the files.
+
     Ctrl-C ends the measurement: what was finished is reported.
 
     Raises:
@@ -75,8 +77,7 @@ def run_bench_speedup(options: BenchSpeedupOptions, console: Console) -> int:
     settings = {"threads": torch.get_num_threads(), "quick": options.quick}
     report = make_report(pair, grid, meter.curve(), runs, settings)
     _write(options, report, console)
-    print_report(report, console)
-    return 0
+    return print_report(report, console)
 
 
 def make_report(

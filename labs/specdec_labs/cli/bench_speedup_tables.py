@@ -1,23 +1,24 @@
 """The tables of `specdec bench speedup`."""
 
-from collections.abc import Sequence
-
 from rich import box
 from rich.console import Console
 from rich.table import Table
 
 from specdec_core.cost_curve import CostCurve
 from specdec_labs.bench.report import SpeedupReport
-from specdec_labs.bench.rows import BreakEven, SpeedupRow
+from specdec_labs.impossible import REFUSED, exit_code, needed, rate_problem, steps
 
 _BUSY_SHARE, _DISTURBED = 0.9, 0.2
 
 
-def print_report(report: SpeedupReport, console: Console) -> None:
-    """Cost curve, speed-ups, break-even table, the machine, and last the error of the prediction."""
+def print_report(report: SpeedupReport, console: Console) -> int:
+    """Cost curve, speed-ups, break-even table, the machine, and last the error of the prediction.
+
+    1 when figures were refused, which is said before that line; else 0.
+    """
     console.print(curve_table(report.curve))
-    console.print(_speedups(report.rows))
-    console.print(_break_even(report.break_even))
+    console.print(_speedups(report))
+    console.print(_break_even(report))
     facts = report.curve.hardware
     console.print(
         f"{report.prompts_run} prompts x temperatures, {report.settings['tokens']} tokens each; "
@@ -28,8 +29,10 @@ def print_report(report: SpeedupReport, console: Console) -> None:
     warning = busy_warning(report)
     if warning:
         console.print(warning, style="bold magenta")
+    code = exit_code(report.findings, console)
     # one line whatever the width: scripts read it
     console.print(report.last_line, soft_wrap=True)
+    return code
 
 
 def busy_warning(report: SpeedupReport) -> str | None:
@@ -60,33 +63,35 @@ def curve_table(curve: CostCurve) -> Table:
             cells += [
                 f"{1e3 * curve.min_s[level][place]:.2f}",
                 f"{1e3 * curve.median_s[level][place]:.2f}",
-                f"{curve.relative(rows, held):.2f}",
+                steps(curve, rows, held),
             ]
         table.add_row(*cells)
     table.caption = f"{curve.kind}; {100 * curve.disturbed:.0f} % of the passes were disturbed and left out"
     return table
 
 
-def _speedups(rows: Sequence[SpeedupRow]) -> Table:
+def _speedups(report: SpeedupReport) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     headings = ("task", "T", "drafter", "gamma", "tokens/round", "measured", "90 % of prompts", "predicted")
     for heading in (*headings, "measured / predicted", "formula", ""):
         table.add_column(heading, justify="left" if heading in ("task", "drafter", "") else "right")
-    for row in rows:
-        interval = "-" if row.low is None or row.high is None else f"{row.low:.2f}..{row.high:.2f}"
+    for row in report.rows:
+        judged, predicted = report.judged(row), report.predictions(row)
+        ratios = zip(row.ratios, predicted)
+        is_slower = not judged.problem and row.speedup < 1
         table.add_row(
             row.cell.task,
             f"{row.cell.temperature:g}",
             row.arm.drafter,
             str(row.arm.gamma),
             f"{row.tokens_per_round:.2f}",
-            f"{row.speedup:.2f}x",
-            interval,
-            " ".join(f"{each:.2f}x" for each in row.predicted),
-            " ".join(f"{each:.2f}" for each in row.ratios),
-            f"{row.formula:.2f}x",
-            "" if row.speedup >= 1 else "slower than plain",
-            style=None if row.speedup >= 1 else "magenta",
+            judged.shown,
+            judged.interval,
+            " ".join(each.shown for each in predicted),
+            " ".join("-" if judged.problem or each.problem else f"{ratio:.2f}" for ratio, each in ratios),
+            REFUSED if judged.baseline or rate_problem("alpha", row.alpha) else f"{row.formula:.2f}x",
+            "slower than plain" if is_slower else "",
+            style="magenta" if is_slower or judged.problem else None,
         )
     table.caption = (
         "predicted: each half of the prompts from the other half; formula: the textbook's, a verify pass costs one "
@@ -95,21 +100,20 @@ def _speedups(rows: Sequence[SpeedupRow]) -> Table:
     return table
 
 
-def _break_even(rows: Sequence[BreakEven]) -> Table:
+def _break_even(report: SpeedupReport) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     headings = ("gamma", "needed to break even", "drafting", "verifying", "host", "tokens/round measured")
     table.add_column("drafter")
     for heading in headings:
         table.add_column(heading, justify="right")
-    for row in rows:
+    for row in report.break_even:
+        is_sound = needed(row.needed, report.curve) != REFUSED
         spread = f"{row.lowest:.2f}" if row.lowest == row.highest else f"{row.lowest:.2f}..{row.highest:.2f}"
         table.add_row(
             row.arm.drafter,
             str(row.arm.gamma),
-            f"{row.needed:.2f}",
-            f"{row.draft:.2f}",
-            f"{row.verify:.2f}",
-            f"{row.host:.2f}",
+            needed(row.needed, report.curve),
+            *(f"{part:.2f}" if is_sound else "-" for part in (row.draft, row.verify, row.host)),
             spread,
         )
     table.caption = "in plain steps, for rounds with all gamma drafts; shorter rounds need less"

@@ -2,12 +2,14 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+import statistics
 from typing import Any
 
 from specdec_core.engine import Engine
 from specdec_core.metrics import speedup, summarize
 from specdec_core.trace import Trace
 from specdec_core.warp import SamplingParams
+from specdec_labs.impossible import Finding, Speedup, findings_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,12 +25,24 @@ class Comparison:
         ratios = (speedup([plain], [fast]) for plain, fast in zip(self.plain, self.speculative))
         return tuple(ratio for ratio in ratios if ratio is not None)
 
+    @property
+    def judged(self) -> Speedup:
+        """The median of the paired speed-ups with their range, if it can be."""
+        ratios = self.speedups
+        return Speedup.of_traces(self.plain, self.speculative, statistics.median(ratios) if ratios else None)
+
+    @property
+    def findings(self) -> list[Finding]:
+        """What is wrong with the measurement."""
+        return findings_of({"speed-up": self.judged.problem})
+
     def to_dict(self) -> dict[str, Any]:
         """Plain data for a trace's settings."""
         return {
             "plain_tokens_per_s": rates(self.plain),
             "speculative_tokens_per_s": rates(self.speculative),
             "speedups": list(self.speedups),
+            "findings": [finding.to_dict() for finding in self.findings],
         }
 
 

@@ -10,12 +10,19 @@ from specdec_core.engine import Engine, Stream
 from specdec_core.models.pairs import Pair
 from specdec_core.trace import Trace
 from specdec_core.warp import SamplingParams
-from specdec_labs.cli.assurance import Assurance, QuickSettings, greedy_assurance, stochastic_assurance
+from specdec_labs.cli.assurance import (
+    SAME_TEXT,
+    Assurance,
+    QuickSettings,
+    greedy_assurance,
+    match_assurance,
+    stochastic_assurance,
+)
 from specdec_labs.cli.bad_input import INTERRUPTED
 from specdec_labs.cli.certify import certifiable
 from specdec_labs.cli.comparison import Comparison, compare
 from specdec_labs.cli.marked_text import MarkedText, visible
-from specdec_labs.cli.report import demo_table, measured_on
+from specdec_labs.cli.report import demo_table, left_out, measured_on
 from specdec_labs.cli.setting_up import (
     check_at_least_one,
     check_drafting,
@@ -85,6 +92,10 @@ class Request:
         """The engine asked for, with a drafter of its own."""
         drafter = make_drafter(self.drafter, self.pair, temperature=self.options.draft_temperature)
         return Engine(self.pair.target, drafter, self.options.rule, self.options.gamma, record_top=record_top)
+
+    def plain(self) -> Engine:
+        """Plain decoding: the same rule with nothing drafted, so that what it promises of a seed can be seen."""
+        return Engine(self.pair.target, None, self.options.rule, 0)
 
 
 @dataclass(slots=True)
@@ -188,7 +199,7 @@ def _measure(request: Request, outcome: Outcome, console: Console) -> None:
             status.update(f"measuring plain and speculative decoding in turn, run {number} of {2 * options.repeats}")
 
         comparison = compare(
-            Engine(request.pair.target),
+            request.plain(),
             request.engine(),
             request.prompt,
             request.params,
@@ -206,10 +217,14 @@ def _assure(request: Request, outcome: Outcome, console: Console) -> Assurance:
     options, comparison, shown = request.options, outcome.comparison, outcome.shown
     if not request.speculates:
         return Assurance("Nothing was drafted: this is plain decoding, with nothing to verify.", None)
+    runs = (shown, *comparison.plain, *comparison.speculative) if shown and comparison else ()
+    what = (request.prompt, request.params, options.max_new_tokens, runs)
     if request.params.is_greedy:
         with console.status("comparing with plain greedy decoding"):
-            runs = (shown, *comparison.plain, *comparison.speculative) if shown and comparison else ()
-            return greedy_assurance(request.engine(), request.prompt, request.params, options.max_new_tokens, runs)
+            return greedy_assurance(request.engine(), *what)
+    if options.rule in SAME_TEXT:
+        with console.status("comparing with plain decoding at the same seed"):
+            return match_assurance(request.plain(), request.engine(), *what)
     quick = QuickSettings.near(request.params, options.gamma)
     engine, oracle = certifiable(
         request.pair,
@@ -231,7 +246,9 @@ def _report(request: Request, outcome: Outcome, console: Console, *, interrupted
         count = f"{len(shown.emitted)} token{'' if len(shown.emitted) == 1 else 's'}"
         console.print(f"\n{count}; end: {ended}", style="dim")
         console.print(demo_table(shown, outcome.comparison, speculates=request.speculates))
-        console.print("the prompt's pass gives the first token; rounds and speeds leave it out", style="dim")
+        for finding in () if outcome.comparison is None else outcome.comparison.findings:
+            console.print(f"REFUSED {finding}", style="bold magenta")
+        console.print(left_out(shown), style="dim")
         console.print(measured_on(shown), style="dim")
         if request.pair.name == "toy":
             console.print("toy models: these are speeds of Python, not of a language model", style="dim")

@@ -9,6 +9,7 @@ from rich.table import Table
 from specdec_core.metrics import Metrics, summarize
 from specdec_core.trace import Trace
 from specdec_labs.cli.comparison import Comparison, rates
+from specdec_labs.impossible import REFUSED, rate_problem
 
 _NONE = "-"
 
@@ -48,8 +49,17 @@ def _add_speeds(table: Table, comparison: Comparison) -> None:
         return
     table.add_row(f"tokens/s, median of {len(ratios)}", *(f"{statistics.median(arm):.2f}" for arm in arms))
     table.add_row("tokens/s, slowest", *(f"{min(arm):.2f}" for arm in arms))
-    table.add_row("speed-up, paired, median", "", f"{statistics.median(ratios):.2f}x", style="bold")
-    table.add_row("speed-up, smallest..largest", "", f"{min(ratios):.2f}..{max(ratios):.2f}x")
+    judged = comparison.judged
+    table.add_row("speed-up, paired, median", "", judged.shown, style="bold magenta" if judged.problem else "bold")
+    if judged.interval != _NONE:
+        table.add_row("speed-up, smallest..largest", "", f"{judged.interval}x")
+
+
+def left_out(trace: Trace) -> str:
+    """What rounds and speeds leave out: the pass over the prompt, and the drafter's own where it has one."""
+    drafter = trace.t_draft_prefill_s
+    own = f", and the drafter's own pass over it ({1e3 * drafter:.1f} ms) too" if drafter else ""
+    return f"the prompt's pass gives the first token; rounds and speeds leave it out{own}"
 
 
 def measured_on(trace: Trace) -> str:
@@ -61,6 +71,8 @@ def measured_on(trace: Trace) -> str:
 
 
 def _share(value: float | None) -> str:
+    if rate_problem("a share", value):
+        return REFUSED
     return _NONE if value is None else f"{100 * value:.1f} %"
 
 

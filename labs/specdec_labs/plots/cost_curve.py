@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from specdec_core.cost_curve import CostCurve
+from specdec_labs.impossible import curve_problem, findings_of, steps
 from specdec_labs.plots.page import COLOURS, SYMBOLS, figure_page
 
 if TYPE_CHECKING:
@@ -50,10 +51,12 @@ def curves_html(curves: Sequence[CostCurve]) -> str:
     machine = ", ".join(f"{name} {facts[name]}" for name in ("processor", "threads", "dtype", "date") if name in facts)
     headings = ("model", "cached", "rows", "min ms", "median ms", "in steps")
     rows = [
-        (curve.model, f"{held}", f"{count}", f"{1e3 * low:.2f}", f"{1e3 * middle:.2f}", f"{middle / median[0]:.2f}")
+        (curve.model, f"{held}", f"{count}", f"{1e3 * low:.2f}", f"{1e3 * middle:.2f}", steps(curve, count, held))
         for curve in curves
         for held, least, median in zip(curve.contexts, curve.min_s, curve.median_s)
         for count, low, middle in zip(curve.rows, least, median)
     ]
+    refused = findings_of({curve.model: curve_problem(curve) for curve in curves})
     title = f"Cost curves: {', '.join(curve.model for curve in curves)}"
-    return figure_page(title, [machine], curves_figure(curves), headings, rows, png_name="curve")
+    sentences = [*(f"Refused: {each}." for each in refused), machine]
+    return figure_page(title, sentences, curves_figure(curves), headings, rows, png_name="curve")

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from specdec_labs.bench.report import SpeedupReport
 from specdec_labs.bench.rows import SpeedupRow
+from specdec_labs.impossible import needed
 from specdec_labs.plots.page import COLOURS, SYMBOLS, figure_page
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ def speedup_view(report: SpeedupReport) -> dict[str, Any]:
 
     A series has label, gamma, measured, low, high (None without an interval), tokens_per_round, and predicted: two
     lists, each half's prediction from the other half. They are not averaged: the mean of both has seen all prompts.
+    A figure that cannot be is None; `shown`, `interval` and `shown_predicted` have the words for a table.
     `needed` are the tokens a round needs to break even, by drafter and gamma.
     """
     drafters: dict[str, dict[str, list[SpeedupRow]]] = {}
@@ -26,7 +28,7 @@ def speedup_view(report: SpeedupReport) -> dict[str, Any]:
         drafters.setdefault(row.arm.drafter, {}).setdefault(label, []).append(row)
     return {
         "drafters": {
-            name: [_series(label, rows) for label, rows in series.items()] for name, series in drafters.items()
+            name: [_series(report, label, rows) for label, rows in series.items()] for name, series in drafters.items()
         },
         "needed": {
             name: {entry.arm.gamma: entry.needed for entry in report.break_even if entry.arm.drafter == name}
@@ -35,16 +37,20 @@ def speedup_view(report: SpeedupReport) -> dict[str, Any]:
     }
 
 
-def _series(label: str, rows: list[SpeedupRow]) -> dict[str, Any]:
+def _series(report: SpeedupReport, label: str, rows: list[SpeedupRow]) -> dict[str, Any]:
     rows = sorted(rows, key=lambda row: row.arm.gamma)
+    judged, predicted = [report.judged(row) for row in rows], [report.predictions(row) for row in rows]
     return {
         "label": label,
         "gamma": [row.arm.gamma for row in rows],
-        "measured": [row.speedup for row in rows],
-        "low": [row.low for row in rows],
-        "high": [row.high for row in rows],
-        "predicted": [list(half) for half in zip(*(row.predicted for row in rows))],
+        "measured": [each.possible for each in judged],
+        "low": [None if each.problem else each.low for each in judged],
+        "high": [None if each.problem else each.high for each in judged],
+        "predicted": [[each.possible for each in half] for half in zip(*predicted)],
         "tokens_per_round": [row.tokens_per_round for row in rows],
+        "shown": [each.shown for each in judged],
+        "interval": [each.interval for each in judged],
+        "shown_predicted": [" ".join(each.shown for each in halves) for halves in predicted],
     }
 
 
@@ -104,13 +110,14 @@ def _traces(series: Mapping[str, Any], place: int, *, first: bool) -> Iterator["
 
 
 def _spread(series: Mapping[str, Any]) -> dict[str, Any] | None:
-    if any(low is None for low in series["low"]):
+    ends = list(zip(series["low"], series["measured"], series["high"]))
+    if all(low is None for low, _, _ in ends):
         return None
     return {
         "type": "data",
         "symmetric": False,
-        "array": [high - middle for high, middle in zip(series["high"], series["measured"])],
-        "arrayminus": [middle - low for low, middle in zip(series["low"], series["measured"])],
+        "array": [0 if high is None else max(0, high - middle) for _, middle, high in ends],
+        "arrayminus": [0 if low is None else max(0, middle - low) for low, middle, _ in ends],
         "thickness": 1.5,
     }
 
@@ -126,26 +133,25 @@ def speedup_html(report: SpeedupReport) -> str:
     headings = ("drafter, task", "gamma", "measured", "90 % of prompts", "predicted", "tokens/round", "break even at")
     return figure_page(
         f"Speed-up, {report.pair}: measured and predicted",
-        [report.last_line, machine],
+        [*(f"Refused: {finding}." for finding in report.findings), report.last_line, machine],
         speedup_figure(view),
         headings,
-        _rows(view),
+        _rows(view, report),
         png_name="speedup",
     )
 
 
-def _rows(view: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
+def _rows(view: Mapping[str, Any], report: SpeedupReport) -> Iterator[tuple[str, ...]]:
     for name, every in view["drafters"].items():
         for series in every:
             for place, gamma in enumerate(series["gamma"]):
-                low, high = series["low"][place], series["high"][place]
-                needed = view["needed"][name].get(gamma)
+                value = view["needed"][name].get(gamma)
                 yield (
                     f"{name}, {series['label']}",
                     f"{gamma}",
-                    f"{series['measured'][place]:.2f}x",
-                    "-" if low is None else f"{low:.2f}..{high:.2f}",
-                    " ".join(f"{half[place]:.2f}x" for half in series["predicted"]),
+                    series["shown"][place],
+                    series["interval"][place],
+                    series["shown_predicted"][place],
                     f"{series['tokens_per_round'][place]:.2f}",
-                    "-" if needed is None else f"{needed:.2f}",
+                    "-" if value is None else needed(value, report.curve),
                 )

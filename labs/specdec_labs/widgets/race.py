@@ -5,14 +5,26 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from specdec_core.trace import Round, Trace
+from specdec_labs.impossible import Speedup
 from specdec_labs.plots.page import notebook_template
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
 
 KINDS = ("draft", "verify", "host")
-_LOOK = {"draft": ("#e69f00", "/"), "verify": ("#0072b2", ""), "host": ("#8c8c8c", "x")}
-_NAMES = {"draft": "drafting", "verify": "target's forward pass", "host": "everything else"}
+PREFILL = "prefill"
+_LOOK = {
+    PREFILL: ("#cc79a7", "."),
+    "draft": ("#e69f00", "/"),
+    "verify": ("#0072b2", ""),
+    "host": ("#8c8c8c", "x"),
+}
+_NAMES = {
+    PREFILL: "drafter's own prompt pass",
+    "draft": "drafting",
+    "verify": "target's forward pass",
+    "host": "everything else",
+}
 _DASHES = ("solid", "dash", "dot", "dashdot")
 _LINE_COLOURS = ("#8c8c8c", "#009e73", "#d55e00", "#cc79a7")
 
@@ -20,10 +32,11 @@ _LINE_COLOURS = ("#8c8c8c", "#009e73", "#d55e00", "#cc79a7")
 def race_view(lanes: Mapping[str, Sequence[Trace]]) -> dict[str, Any]:
     """One lane a name, from repeated runs of the same request; the first lane is the baseline.
 
-    The clock starts after the prefill, which all lanes share; tokens count what rounds emitted. Each lane has
-    name, runs, tokens_per_s with lowest, median and highest over its runs, speedup (median seconds per token of
-    the baseline over this lane's) and, of its median run, segments [kind, start_s, end_s, round] and progress
-    [seconds, tokens].
+    The clock starts after the target's prefill, which all lanes share; a drafter's own prompt pass stands before the
+    first round, outside the rates. Tokens count what rounds emitted. Each lane has name, runs, tokens_per_s with
+    lowest, median and highest over its runs, draft_prefill_s, speedup (median seconds per token of the baseline over
+    this lane's; None where it cannot be, and then problem says why; shown in words) and, of its median run, segments
+    [kind, start_s, end_s, round] and progress [seconds, tokens].
 
     Raises:
         ValueError: no lane, a lane without runs, or a run that emitted nothing after its prefill.
@@ -32,24 +45,32 @@ def race_view(lanes: Mapping[str, Sequence[Trace]]) -> dict[str, Any]:
         raise ValueError("lanes is empty; expected at least one name with its traces")
     drawn = [_lane(name, traces) for name, traces in lanes.items()]
     baseline = drawn[0]["tokens_per_s"]["median"]
-    for lane in drawn:
-        lane["speedup"] = lane["tokens_per_s"]["median"] / baseline
+    plain = next(iter(lanes.values()))
+    # over a baseline that drafts itself there is no bound
+    is_plain = not any(round_.draft_tokens for trace in plain for round_ in trace.rounds)
+    for lane, traces in zip(drawn, lanes.values()):
+        ratio = lane["tokens_per_s"]["median"] / baseline
+        judged = Speedup.of_traces(plain, traces, ratio) if is_plain and lane is not drawn[0] else None
+        lane["speedup"] = ratio if judged is None else judged.possible
+        lane["problem"] = "" if judged is None else judged.problem
+        lane["shown"] = f"{ratio:.2f}" if judged is None else judged.shown.removesuffix("x")
     return {"lanes": drawn}
 
 
 def race_figure(view: Mapping[str, Any]) -> "go.Figure":
-    """The lanes as bars over the emitted tokens as lines, both against seconds after the prefill."""
+    """The lanes as bars over the emitted tokens as lines, both against seconds after the target's prefill."""
     from plotly.subplots import make_subplots
 
     figure = make_subplots(rows=2, cols=1, shared_xaxes=True, row_heights=[0.45, 0.55], vertical_spacing=0.08)
     names = [lane["name"] for lane in view["lanes"]]
-    for kind in KINDS:
+    own = [PREFILL] if any(lane["draft_prefill_s"] for lane in view["lanes"]) else []
+    for kind in (*own, *KINDS):
         figure.add_trace(_bars(view["lanes"], kind), row=1, col=1)
     for index, lane in enumerate(view["lanes"]):
         figure.add_trace(_progress(lane, index), row=2, col=1)
     figure.update_yaxes(categoryorder="array", categoryarray=names[::-1], row=1, col=1)
     figure.update_yaxes(title_text="tokens emitted", rangemode="tozero", row=2, col=1)
-    figure.update_xaxes(title_text="seconds after the prefill", rangemode="tozero", row=2, col=1)
+    figure.update_xaxes(title_text="seconds after the target's prefill", rangemode="tozero", row=2, col=1)
     figure.update_layout(
         barmode="overlay",
         template=notebook_template(),
@@ -62,13 +83,20 @@ def race_figure(view: Mapping[str, Any]) -> "go.Figure":
 
 
 def race_text(view: Mapping[str, Any]) -> str:
-    """A line a lane: tokens per second, the range over its runs, and the ratio to the baseline."""
-    lines = []
+    """A line a lane: tokens per second, the range over its runs, and the ratio to the baseline.
+
+    A ratio that cannot be is not given: what is wrong with the measurement stands there.
+    """
+    lines, first = [], view["lanes"][0]
     for lane in view["lanes"]:
         rate = lane["tokens_per_s"]
         spread = f" (lowest {rate['lowest']:.1f}, highest {rate['highest']:.1f}, {lane['runs']} runs)"
-        ratio = "" if lane is view["lanes"][0] else f", {lane['speedup']:.2f} times {view['lanes'][0]['name']}"
-        lines.append(f"{lane['name']}: {rate['median']:.1f} tokens/s{ratio}{spread if lane['runs'] > 1 else ''}")
+        ratio = "" if lane is first or lane["problem"] else f", {lane['shown']} times {first['name']}"
+        own = f"; its own prompt pass took {lane['draft_prefill_s']:.3f} s more" if lane["draft_prefill_s"] else ""
+        refused = f"; REFUSED against {first['name']}: {lane['problem']}" if lane["problem"] else ""
+        lines.append(
+            f"{lane['name']}: {rate['median']:.1f} tokens/s{ratio}{spread if lane['runs'] > 1 else ''}{own}{refused}"
+        )
     return "\n".join(lines)
 
 
@@ -94,9 +122,13 @@ def _lane(name: str, traces: Sequence[Trace]) -> dict[str, Any]:
     rates = [_rate(name, trace) for trace in ranked]
     segments: list[tuple[str, float, float, int]] = []
     progress: list[tuple[float, int]] = [(0.0, 0)]
-    clock, tokens = 0.0, 0
     # the lower middle run, so that what is drawn is one that happened
-    for round_ in ranked[(len(ranked) - 1) // 2].rounds:
+    run, tokens = ranked[(len(ranked) - 1) // 2], 0
+    clock = run.t_draft_prefill_s
+    if clock > 0:
+        segments.append((PREFILL, 0.0, clock, 0))
+        progress.append((clock, 0))
+    for round_ in run.rounds:
         for kind, seconds in zip(KINDS, (round_.t_draft_s, round_.t_verify_s, round_.t_host_s)):
             segments.append((kind, clock, clock + seconds, round_.index + 1))
             clock += seconds
@@ -105,6 +137,7 @@ def _lane(name: str, traces: Sequence[Trace]) -> dict[str, Any]:
     return {
         "name": name,
         "runs": len(ranked),
+        "draft_prefill_s": run.t_draft_prefill_s,
         "tokens_per_s": {"lowest": rates[0], "median": median(rates), "highest": rates[-1]},
         "segments": segments,
         "progress": progress,

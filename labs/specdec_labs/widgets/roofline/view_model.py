@@ -10,6 +10,7 @@ from specdec_core.hardware_presets import Hardware, hardware, hardware_names
 from specdec_core.model_shapes import ModelShape, model_shape
 from specdec_core.roofline import forward_time, forward_work, ridge_intensity, ridge_rows
 from specdec_core.serving_gates import GATES
+from specdec_labs.impossible import machine_problem
 from specdec_labs.widgets.speedup.costs import TARGETS, linked_devices, misfit
 
 DEFAULTS: dict[str, Any] = {
@@ -61,7 +62,7 @@ def view_model(settings: Mapping[str, Any] | None = None) -> dict[str, Any]:
         "relative": verify["seconds"] / one["seconds"],
         "say": _sentence(one, verify, chosen, ridge_rows(device, dtype)),
         "gate": _gate(one),
-        "warning": " ".join(filter(None, (alone, misfit(shape, device, dtype, devices)))),
+        "warning": " ".join(filter(None, (alone, misfit(shape, device, dtype, devices), machine_problem(device)))),
         "problem": "",
     }
 

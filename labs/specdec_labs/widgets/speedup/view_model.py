@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 from specdec_core.speed_formulas import expected_accepted, expected_tokens, implied_alpha
 from specdec_core.step_costs import StepCosts, best_gamma_of, break_even_alpha
 from specdec_labs.widgets.speedup.costs import GAMMAS, choices, measured_prices, prices_of
-from specdec_labs.widgets.speedup.points import checked_points
+from specdec_labs.widgets.speedup.points import checked_points, refusals
 from specdec_labs.widgets.speedup.settings import LINKED, checked_settings
 
 ALPHAS = tuple(step / 50 for step in range(51))
@@ -22,7 +22,8 @@ def view_model(settings: Mapping[str, Any] | None = None) -> dict[str, Any]:
     at every gamma (None: no alpha does); `ridge` the best gamma at every alpha (0: plain decoding is fastest); `slice`
     the speed-up by gamma at the chosen alpha; `here` the chosen place, at the largest gamma with a price where the
     chosen one has none. `points` have `modelled` at the measured costs of their own drafter where those are given,
-    else at the map's (`judged_by` says which; None: this map prices another machine), and `ratio` to it.
+    else at the map's (`judged_by` says which; None: this map prices another machine), and `ratio` to it. A measured point that cannot
+    be is left out, and `warning` says why.
 
     Raises:
         ValueError: settings out of range, an unknown preset, measured costs that are missing, or a point without its
@@ -34,6 +35,7 @@ def view_model(settings: Mapping[str, Any] | None = None) -> dict[str, Any]:
     gammas = GAMMAS[: costs.largest_gamma]
     gamma = min(chosen["gamma"], gammas[-1])
     short = f"Measured for windows up to {gammas[-1]}: shown for that, not {chosen['gamma']}."
+    points = checked_points(chosen["points"])
     return {
         "version": 1,
         "settings": {name: chosen[name] for name in LINKED},
@@ -44,8 +46,8 @@ def view_model(settings: Mapping[str, Any] | None = None) -> dict[str, Any]:
         "slice": [round(_speed(chosen["alpha"], window, costs), 4) for window in (0, *gammas)],
         "here": _here(chosen["alpha"], gamma, costs),
         "costs": priced.says,
-        "warning": priced.warning if gamma == chosen["gamma"] else short,
-        "points": [_judged(point, costs, chosen) for point in checked_points(chosen["points"])],
+        "warning": " ".join(filter(None, (priced.warning if gamma == chosen["gamma"] else short, refusals(points)))),
+        "points": [_judged(point, costs, chosen) for point in points if not point["problem"]],
         "link": "speedup?" + urlencode({name: chosen[name] for name in LINKED}),
         "problem": "",
     }
