@@ -22,8 +22,8 @@ def view_model(settings: Mapping[str, Any] | None = None) -> dict[str, Any]:
     at every gamma (None: no alpha does); `ridge` the best gamma at every alpha (0: plain decoding is fastest); `slice`
     the speed-up by gamma at the chosen alpha; `here` the chosen place, at the largest gamma with a price where the
     chosen one has none. `points` have `modelled` at the measured costs of their own drafter where those are given,
-    else at the map's (`judged_by` says which; None: this map prices another machine), and `ratio` to it. A measured point that cannot
-    be is left out, and `warning` says why.
+    else at the map's (`judged_by` says which; None: this map prices another machine), and `ratio` to it. A
+    measured point that cannot be is left out, and `warning` says why.
 
     Raises:
         ValueError: settings out of range, an unknown preset, measured costs that are missing, or a point without its
