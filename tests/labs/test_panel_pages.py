@@ -1,162 +1,22 @@
 """The panels' scripts in a real browser page, with their own view models as the kernel."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from specdec_core.draft import DraftTree
-from specdec_core.drafters import ModelDrafter
-from specdec_core.engine import Engine
-from specdec_core.toy import toy_pair
-from specdec_core.warp import SamplingParams
-from specdec_labs.grade.records import Progress, TaskProgress
 from specdec_labs.grade.tasks import TASKS
 from specdec_labs.widgets.coin.live import CoinEditor
-from specdec_labs.widgets.passport import passport_csv
-from specdec_labs.widgets.passport import view_model as passport_view
-from specdec_labs.widgets.passport.live import Passport
-from specdec_labs.widgets.predict import Prediction
-from specdec_labs.widgets.predict.live import Card
-from specdec_labs.widgets.predict.live import view_of as card_view
-from specdec_labs.widgets.roofline.live import RooflineExplorer
-from specdec_labs.widgets.speedup import SEED_POINTS, measured_costs, measured_points
-from specdec_labs.widgets.speedup.live import SpeedupExplorer
-from specdec_labs.widgets.theatre import view_model as theatre_model
-from specdec_labs.widgets.theatre.live import Theatre
 from specdec_labs.widgets.tree import frame_of
 from specdec_labs.widgets.tree import view_model as tree_model
-from specdec_labs.widgets.tree.live import TreeView
 
 pytestmark = pytest.mark.browser
 
-FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
 HOSTILE = "<img src=x onerror='window.broken=1'>"
-PAGE = """<!doctype html><meta charset="utf-8"><style>STYLE</style>
-<body><div id="host"></div><script type="module" src="boot.js"></script>"""
-BOOT = """import * as module from "./widget.js";
-const state = STATE, listeners = {}, sent = [];
-const emit = (event) => (listeners[event] ?? []).forEach((listener) => listener());
-const tell = (name) => emit(`change:${name}`);
-const model = {
-  get: (name) => state[name],
-  set: (name, value) => {
-    if (state[name] === value) return;
-    state[name] = value;
-    tell(name);
-    if (name !== "settings") return;
-    kernel(JSON.stringify(value)).then((view) => { state.view = JSON.parse(view); tell("view"); emit("msg:custom"); });
-  },
-  save_changes: () => {},
-  send: (content) => sent.push(content),
-  on: (name, listener) => { (listeners[name] ??= []).push(listener); },
-  off: (name, listener) => { listeners[name] = (listeners[name] ?? []).filter((entry) => entry !== listener); },
-};
-const stop = module.default.render({ model, el: document.getElementById("host") });
-Object.assign(window, { state, sent, listeners, module, stop, model, emit });
-"""
+PANELS = ("coin", "speedup", "roofline", "tree", "passport", "card")
 TREE = DraftTree((10, 11, 12, 13, 14), (-1, -1, 0, 1, 3))
-
-
-def states() -> dict[str, tuple[type, dict[str, Any]]]:
-    """Each widget class with the state its page starts from."""
-    coin = {"names": ["cat", "dog", "bee"], "p": ["3", "2", "1"], "q": ["1", "1", "3"], "drafted": 2, "u": 0.9}
-    speed = {"points": [*SEED_POINTS, {"label": "mine", "alpha": 0.5, "gamma": 3, "speedup": 1.2}]}
-    done = tuple(
-        TaskProgress(task, task.points * (place == 0), "2026-11-29" * (place == 0), place % 3, False)
-        for place, task in enumerate(TASKS.values())
-    )
-    book = passport_view(Progress(done))
-    return {
-        "coin": (CoinEditor, {"settings": coin, "view": CoinEditor.view_of(coin)}),
-        "speedup": (SpeedupExplorer, {"settings": speed, "view": SpeedupExplorer.view_of(speed)}),
-        "roofline": (RooflineExplorer, {"settings": {}, "view": RooflineExplorer.view_of({})}),
-        "tree": (
-            TreeView,
-            {
-                "view": tree_model([frame_of(TREE, prefix=7, path=(1, 3), label=f"tree {i}") for i in range(2)]),
-                "frame": 0,
-                "selected": -1,
-            },
-        ),
-        "passport": (Passport, {"view": book, "csv": passport_csv(book)}),
-        "card": (AnsweringCard, {"settings": {"answer": None}, "view": AnsweringCard.view_of({"answer": None})}),
-    }
-
-
-class AnsweringCard:
-    """The card's front end, with its view as a function of the latest answer."""
-
-    _esm, _css = Card._esm, Card._css
-
-    @staticmethod
-    def view_of(settings: dict[str, Any]) -> dict[str, Any]:
-        prediction = Prediction("How many?", ("few", "some", "many"), (2.0, 3.0))
-        if settings["answer"] is not None:
-            prediction.record(settings["answer"])
-        return card_view(prediction)
-
-
-def toy_theatre() -> tuple[type, dict[str, Any]]:
-    target, draft = toy_pair()
-    engine = Engine(target, ModelDrafter(draft), "chain", 4, record_top=6)
-    trace = engine.generate([1, 2, 3], SamplingParams(temperature=8.0, seed=3), 12).trace
-    return Theatre, {"view": theatre_model(trace), "position": 0}
-
-
-@pytest.fixture(scope="module")
-def browser(browser_path: str) -> Iterator[Any]:
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=browser_path, args=FLAGS)
-        yield browser
-        browser.close()
-
-
-@pytest.fixture
-def show(browser: Any) -> Iterator[Callable[..., Any]]:
-    """Opens the page of a widget; the page must end without script errors."""
-    pages, complaints = [], []
-
-    def open_page(name: str, changes: dict[str, Any] | None = None, address: str = "", **options: Any) -> Any:
-        kind, state = toy_theatre() if name == "theatre" else states()[name]
-        page = browser.new_page(**options)
-        pages.append(page)
-        page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.expose_function("kernel", lambda text: answer(kind, state["view"], text))
-        page.route("**/*", lambda route: serve(route, kind, {**state, **(changes or {})}))
-        page.goto(f"http://panel.test/{address}")
-        page.wait_for_selector(".sd-panel, .sd-theatre")
-        return page
-
-    yield open_page
-    for page in pages:
-        page.close()
-    assert complaints == []
-
-
-def answer(kind: Any, view: dict[str, Any], text: str) -> str:
-    try:
-        return json.dumps(kind.view_of(json.loads(text)))
-    except ValueError as error:
-        return json.dumps({**view, "problem": str(error)})
-
-
-def serve(route: Any, kind: Any, state: dict[str, Any]) -> None:
-    name = route.request.url.split("#")[0].rsplit("/", 1)[1]
-    bodies = {
-        "": (PAGE.replace("STYLE", kind._css), "text/html"),
-        "widget.js": (kind._esm, "text/javascript"),
-        "boot.js": (BOOT.replace("STATE", json.dumps(state).replace("<", "\\u003c")), "text/javascript"),
-    }
-    if name in bodies:
-        body, content_type = bodies[name]
-        route.fulfill(body=body, content_type=content_type)
-    else:
-        route.fulfill(status=404, body="")
 
 
 def test_the_coin_editor_by_keyboard_and_pointer(show: Callable[..., Any]) -> None:
@@ -257,54 +117,6 @@ def test_the_explorer_changes_costs_and_writes_files(show: Callable[..., Any]) -
     assert "#speedup?" in link and "batch=64" in link
 
 
-@pytest.mark.parametrize("name", ["speedup-smollm2", "speedup-tiny"])
-def test_values_of_crowded_points_lie_on_nothing(show: Callable[..., Any], root: Path, name: str) -> None:
-    report = json.loads((root / "docs" / "results" / f"{name}.json").read_text(encoding="utf-8"))
-    settings = {"points": [*SEED_POINTS, *measured_points(report)]}
-    page = show("speedup", {"settings": settings, "view": SpeedupExplorer.view_of(settings)})
-    places = page.evaluate("module.labelPlaces(state.view.points, module.mapScale(state.view))")
-    shown = [place for place in places if place]
-    assert len(places) == len(settings["points"]) and len(shown) >= 0.8 * len(places)
-    for index, (x, y) in enumerate(shown):
-        # a value is about 43 wide and 13 high
-        assert 60 < x < 600 and all(abs(x - a) > 43 or abs(y - b) > 13 for a, b in shown[:index])
-
-
-@pytest.mark.parametrize("c", [0.02, 0.05, 0.1, 0.2])
-def test_every_contour_on_the_map_has_its_name_and_no_two_lie_on_each_other(
-    show: Callable[..., Any], root: Path, c: float
-) -> None:
-    report = json.loads((root / "docs" / "results" / "speedup-smollm2.json").read_text(encoding="utf-8"))
-    settings = {"c": c, "points": [*SEED_POINTS, *measured_points(report)]}
-    view = SpeedupExplorer.view_of(settings)
-    page = show("speedup", {"settings": settings, "view": view})
-    found = page.evaluate("module.contourPlaces(state.view, module.mapScale(state.view))")
-    drawn = [f"{level}x" for level, alphas in view["contours"].items() if sum(a is not None for a in alphas) > 2]
-    assert [name for name, _ in found] == drawn and len(drawn) >= 4
-    for place, (_, (x, y)) in enumerate(found):
-        assert all(abs(x - a) > 34 or abs(y - b) > 15 for _, (a, b) in found[:place])
-    values = "module.labelPlaces(state.view.points, module.mapScale(state.view), NAMES)"
-    values = page.evaluate(values.replace("NAMES", json.dumps([place for _, place in found])))
-    assert all(abs(x - a) > 30 or abs(y - b) > 12 for x, y in filter(None, values) for _, (a, b) in found)
-
-
-def test_measured_costs_are_chosen_and_name_their_machine(show: Callable[..., Any], root: Path) -> None:
-    folder = root / "docs" / "results"
-    report, curve = (json.loads((folder / f"{name}-smollm2.json").read_text("utf-8")) for name in ("speedup", "curve"))
-    settings = {"points": [*SEED_POINTS, *measured_points(report)], "measured": measured_costs(curve)}
-    page = show("speedup", {"settings": settings, "view": SpeedupExplorer.view_of(settings)})
-    assert not page.is_visible("select[aria-label='drafts from']")
-    page.select_option("select[aria-label='costs from']", "measured")
-    page.wait_for_function("state.view.settings.cost === 'measured'")
-    assert report["hardware"]["processor"] in page.inner_text(".sd-speedup") and not page.is_visible("[aria-label=c]")
-    before = page.inner_text(".sd-say")
-    page.select_option("select[aria-label='drafts from']", "distilled")
-    page.wait_for_function("state.view.settings.measured_drafter === 'distilled'")
-    assert page.inner_text(".sd-say") != before
-    assert page.locator("td", has_text="another machine").count() == len(SEED_POINTS)
-    assert page.locator("td", has_text="measured costs").count() == len(report["rows"])
-
-
 def test_the_explorer_opens_where_its_link_points(show: Callable[..., Any]) -> None:
     page = show("speedup", address="#speedup?alpha=0.6&gamma=3&cost=ratio&c=0.2&unknown=1")
     page.wait_for_function("state.view.here.alpha === 0.6 && state.view.here.gamma === 3")
@@ -322,18 +134,6 @@ def test_the_roofline_answers_its_sliders(show: Callable[..., Any]) -> None:
     assert page.locator("svg .sd-roof").count() == 2
 
 
-@pytest.mark.parametrize("load", [{"batch": 1024, "gamma": 63}, {"batch": 256}, {"gamma": 1}, {"batch": 64}, {}])
-def test_no_text_of_the_roofline_charts_lies_on_another(show: Callable[..., Any], load: dict[str, int]) -> None:
-    page = show("roofline", {"settings": load, "view": RooflineExplorer.view_of(load)})
-    page.wait_for_selector("svg .sd-roof")
-    assert page.evaluate(COVERED) == []
-    assert page.evaluate(CROSSED) == [], "a name across the roof or the line of its ridge"
-    marks = "(nodes) => nodes.map((node) => [node.firstChild.textContent, getComputedStyle(node)[KIND]])"
-    drawn = page.locator("svg[aria-label^=Roofline] .sd-pass").evaluate_all(marks.replace("KIND", "'fill'"))
-    listed = page.locator("td[class^=sd-pass]").evaluate_all(marks.replace("KIND", "'color'"))
-    assert len(listed) == 3 and all(mark in listed for mark in drawn), "a pass has one sign and colour"
-
-
 def test_the_tree_links_node_mask_and_row(show: Callable[..., Any]) -> None:
     page = show("tree")
     page.focus(".sd-node[tabindex='0']")
@@ -347,44 +147,6 @@ def test_the_tree_links_node_mask_and_row(show: Callable[..., Any]) -> None:
     assert page.locator(".sd-slot.sd-family").count() == 3 and page.locator("g.sd-node.sd-family").count() == 3
     page.locator("input[aria-label=tree]").fill("1")
     assert page.evaluate("[state.frame, state.selected]") == [1, -1]
-
-
-def test_a_node_has_one_name_in_the_tree_the_mask_and_the_cache(show: Callable[..., Any]) -> None:
-    for prefix in (0, 7):
-        page = show("tree", {"view": tree_model([frame_of(TREE, prefix=prefix, path=(1, 3))])})
-        names = ["P", "0", "1", "2", "3", "4"]
-        assert page.locator("g.sd-node .sd-name").all_text_contents() == names
-        assert page.locator(".sd-row-name").all_text_contents() == names
-        assert page.locator(".sd-column-name").all_text_contents() == names
-        assert page.locator(".sd-slot .sd-name").all_inner_texts() == names
-        slots = page.locator(".sd-slot .sd-caption").all_inner_texts()
-        assert slots == [f"slot {prefix + place}" for place in range(6)]
-        # a column of the cache only where something is cached
-        assert page.locator(".sd-cached").count() == (6 if prefix else 0)
-        for row in page.locator(".sd-row-name").all():
-            assert row.bounding_box()["x"] >= page.locator("svg:has(.sd-row-name)").bounding_box()["x"]
-
-
-def test_the_trees_legend_explains_the_signs_in_sight_and_no_other(show: Callable[..., Any]) -> None:
-    signs = ("✓", "=", "←", "×", "?")
-    frames = {
-        "judged": frame_of(TREE, prefix=7, path=(1, 3)),
-        "kept in place": frame_of(TREE, path=(0,)),
-        "all refused": frame_of(TREE, path=()),
-        "a shape": frame_of(TREE, name=lambda _: ""),
-    }
-    for kind, frame in frames.items():
-        page = show("tree", {"view": tree_model([frame])})
-        seen = (page.text_content(".sd-branches") or "") + page.inner_text(".sd-rows")
-        legend = page.inner_text(".sd-legend")
-        assert [sign for sign in signs if sign in seen] == [sign for sign in signs if sign in legend], kind
-
-
-def test_a_shape_without_tokens_shows_numbers_and_says_its_path(show: Callable[..., Any]) -> None:
-    page = show("tree", {"view": tree_model([frame_of(TREE, name=lambda _: "")])})
-    page.click(".sd-slot >> nth=4")
-    assert "Node 3, position 2: 1 → 3." in page.inner_text(".sd-say")
-    assert page.locator("g.sd-node text").all_text_contents() == ["P", "0", "1", "2", "3", "4"]
 
 
 def test_a_resting_pointer_does_not_undo_what_a_key_or_the_slider_chose(show: Callable[..., Any]) -> None:
@@ -430,7 +192,7 @@ def test_text_is_shown_and_never_run(show: Callable[..., Any]) -> None:
     assert page.evaluate("window.broken") is None
 
 
-@pytest.mark.parametrize("name", list(states()))
+@pytest.mark.parametrize("name", PANELS)
 def test_a_panel_fits_is_named_and_readable_in_both_themes(show: Callable[..., Any], name: str) -> None:
     for scheme, width in (("light", 1280), ("dark", 480)):
         page = show(name, viewport={"width": width, "height": 900}, color_scheme=scheme, reduced_motion="reduce")
@@ -446,14 +208,14 @@ def test_a_panel_fits_is_named_and_readable_in_both_themes(show: Callable[..., A
         assert box["width"] > 300 and box["height"] > 100
 
 
-@pytest.mark.parametrize("name", list(states()))
+@pytest.mark.parametrize("name", PANELS)
 def test_a_closed_panel_listens_to_nothing(show: Callable[..., Any], name: str) -> None:
     page = show(name)
     page.evaluate("stop()")
     assert page.evaluate("Object.values(listeners).flat().length") == 0
 
 
-@pytest.mark.parametrize("name", [*states(), "theatre"])
+@pytest.mark.parametrize("name", [*PANELS, "theatre"])
 def test_every_control_takes_the_keys_and_none_reaches_the_notebook(show: Callable[..., Any], name: str) -> None:
     page = show(name)
     page.evaluate(NOTEBOOK)
@@ -576,30 +338,6 @@ COLOURS_OF_THE_MAP = """(() => {
     const { data } = map.getContext('2d').getImageData(0, 0, map.width, map.height);
     return new Set(new Uint32Array(data.buffer)).size;
 })()"""
-
-COVERED = """() => [...document.querySelectorAll('.sd-panel svg')].flatMap((chart) => {
-    const texts = [...chart.querySelectorAll('text:not(.sd-pass)')];
-    const boxes = texts.map((node) => [node.textContent, node.getBoundingClientRect()]);
-    return boxes.flatMap(([one, a], index) => boxes.slice(index + 1).flatMap(([other, b]) => {
-        const across = Math.min(a.right, b.right) - Math.max(a.left, b.left);
-        const down = Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top);
-        return across > 2 && down > 4 ? [`${one} | ${other}`] : [];
-    }));
-})"""
-
-CROSSED = """() => {
-    const chart = document.querySelector('svg[aria-label^=Roofline]');
-    const line = chart.querySelector('.sd-level').getBoundingClientRect();
-    const roof = chart.querySelector('.sd-roof'), place = chart.getScreenCTM();
-    const length = roof.getTotalLength() / 199;
-    const along = [...Array(200).keys()].map((step) => roof.getPointAtLength(step * length).matrixTransform(place));
-    return [...chart.querySelectorAll('text:not(.sd-pass)')].filter((node) => {
-        const box = node.getBoundingClientRect();
-        const isInside = ({ x, y }) => x > box.left && x < box.right && y > box.top + 4 && y < box.bottom - 4;
-        const isBeside = box.left >= line.left || box.right <= line.right;
-        return (!isBeside && box.bottom > line.top && box.top < line.bottom) || along.some(isInside);
-    }).map((node) => node.textContent);
-}"""
 
 MOVING = """() => [...document.querySelectorAll('.sd-panel *')].filter((node) => {
     const style = getComputedStyle(node);

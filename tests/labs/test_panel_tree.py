@@ -10,7 +10,7 @@ from specdec_core.engine import Engine
 from specdec_core.toy import toy_pair
 from specdec_core.trace import Trace
 from specdec_core.warp import SamplingParams
-from specdec_labs.widgets.tree import frame_of, frames_of_trace, static_tree, tree_view, view_model
+from specdec_labs.widgets.tree import frame_of, frames_of_trace, static_tree, view_model
 
 TREE = DraftTree((10, 11, 12, 13, 14), (-1, -1, 0, 1, 3))
 
@@ -90,9 +90,3 @@ def test_the_twin_draws_the_mask_in_characters() -> None:
     assert "&lt;11&gt;" in html and "<11>" not in html
     assert " P ■·····\n 0 ■■····\n" in html and "whole cache before them" in html
     assert "whole cache before them" not in static_tree([frame_of(TREE)]).html
-
-
-def test_the_twin_of_the_live_tree_is_the_frame_on_show() -> None:
-    widget = tree_view([frame_of(TREE, label=f"tree {place}") for place in range(3)])
-    widget.frame = 2
-    assert "tree 2: " in widget.twin() and "tree 0: " not in widget.twin()

@@ -1,6 +1,6 @@
 """Live views: what all of them share, and panels, whose view is one pure function of their settings."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 from uuid import uuid4
@@ -17,11 +17,15 @@ _TWIN_STYLE = (
 _TWIN_NOTE = "<p><small>A still copy: run the cell for the live view.</small></p>"
 
 
-def front_end(folder: Path, name: str, *, is_panel: bool = True) -> tuple[str, str]:
-    """Script and style of a widget: what all views share, what panels share, its own. One module, no imports."""
+def front_end(folder: Path, name: str, *, before: Sequence[str] = (), is_panel: bool = True) -> tuple[str, str]:
+    """Script and style of a widget: what all views share, what panels share, its own. One module, no imports.
+
+    `before` names further scripts of its folder, which its own follows.
+    """
     shared = [_HERE / "panel"] if is_panel else []
     script, style = (
-        [part.with_suffix(end).read_text("utf-8") for part in (*shared, folder / name)] for end in (".js", ".css")
+        [part.with_suffix(end).read_text("utf-8") for part in (*shared, *parts, folder / name)]
+        for end, parts in ((".js", [folder / other for other in before]), (".css", []))
     )
     return "\n".join([(_HERE / "mount.js").read_text("utf-8"), *script]), "\n".join(style)
 

@@ -17,7 +17,7 @@ class Theatre(LiveView):
     Traits: `view` is what `view_model` returned; `position` the step on show, in both directions.
     """
 
-    _esm, _css = front_end(Path(__file__).parent, "theatre", is_panel=False)
+    _esm, _css = front_end(Path(__file__).parent, "theatre", before=("text",), is_panel=False)
 
     view = traitlets.Dict().tag(sync=True)
     position = traitlets.Int(0).tag(sync=True)
