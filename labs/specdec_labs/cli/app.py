@@ -214,6 +214,9 @@ def audit_transformers(
 @explained
 def audit_vllm(
     python: Annotated[Path | None, typer.Option(help="Python with vLLM. Default: .venv-vllm/bin/python.")] = None,
+    wheel: Annotated[
+        Path | None, typer.Option(help="Audit the kernels in this wheel of vLLM, which need not be installed.")
+    ] = None,
     pair: Annotated[
         list[str] | None,
         typer.Option(help="paper (sampled drafts), coin (greedy) or memory (sampled). Default: paper and coin."),
@@ -228,10 +231,9 @@ def audit_vllm(
     plain_text: PlainText = False,
 ) -> None:
     """Audit vLLM's own Triton kernels, interpreted: block verification, and standard verification as the control."""
-    from specdec_labs.cli.audit import VLLM_FOLDER, run_vllm
+    from specdec_labs.cli.audit import run_vllm
 
-    folder = keep or VLLM_FOLDER
-    raise typer.Exit(run_vllm(python, pair or (), folder, samples, seed, json, _console(plain_text)))
+    raise typer.Exit(run_vllm(python, wheel, pair or (), keep, samples, seed, json, _console(plain_text)))
 
 
 @audit.command(name="flashinfer")
