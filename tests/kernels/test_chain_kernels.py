@@ -202,6 +202,9 @@ def test_a_token_of_mass_zero_is_refused_at_uniform_zero(kind):
     got = kind.kernel(one_request(target, torch.zeros(1, 3), [1], uniform=0.0))
     assert got.num_accepted.tolist() == [0]
     assert int(got.next_token) in (0, 2)
+    if kind is CHAIN:
+        again = verify_chain_two_level(one_request(target, torch.zeros(1, 3), [1], uniform=0.0), block=2)[0]
+        assert torch.equal(again.emitted, got.emitted)
 
 
 @pytest.mark.slow

@@ -33,7 +33,7 @@ from specdec_labs.build_notebooks import build
 from specdec_labs.data.corpus import SAMPLE
 from specdec_labs.kernel_law.subjects import subjects
 from specdec_labs.shipped.combinations import combinations
-from specdec_labs.train.mismatch import measure_mismatch
+from specdec_labs.train import mismatch
 from specdec_labs.train.streams import TOKENIZER, make_streams
 
 SOURCES = Path(__file__).resolve().parents[2] / "notebooks" / "src"
@@ -86,7 +86,9 @@ def test_the_record_sees_noise_that_is_read_twice(requests: Requests) -> None:
         requests.check(2)
 
 
-def test_prompts_of_the_domain_mismatch(requests: Requests, tmp_path: Path) -> None:
+def test_prompts_of_the_domain_mismatch(requests: Requests, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, small in (("_NEW", 8), ("_RESAMPLES", 40)):
+        monkeypatch.setattr(mismatch, name, small)
     make_streams(SAMPLE, tmp_path / "streams", vocabulary=320)
     folders = {}
     for seed, name in enumerate(("target", "both", "prose")):
@@ -97,8 +99,13 @@ def test_prompts_of_the_domain_mismatch(requests: Requests, tmp_path: Path) -> N
         save_llama(TrainableLlama(shape, seed=seed), folders[name])
         shutil.copyfile(tmp_path / "streams" / TOKENIZER, folders[name] / TOKENIZER)
     target = folders.pop("target")
-    rows = measure_mismatch(target, folders, tmp_path / "streams", tmp_path / "found.json", prompts=2)
-    assert len(rows) == 8
+    rows = mismatch.measure_mismatch(target, folders, tmp_path / "streams", tmp_path / "found.json", prompts=2)
+    assert [(row["draft"], row["domain"], row["T"]) for row in rows[:4]] == [
+        ("both", domain, temperature) for domain in ("prose", "code") for temperature in (0.0, 1.0)
+    ]
+    assert all(row["low"] <= row["alpha"] <= row["high"] for row in rows)
+    assert all(1 <= row["tokens_low"] <= row["tokens_per_round"] <= row["tokens_high"] <= 5 for row in rows)
+    assert len(rows) == 8 and all(row["speedup"] > 0 for row in rows)
     # two domains of two prompts, plain and two drafts
     requests.check(2 * 2 * 3)
 
@@ -114,10 +121,10 @@ def test_prompts_of_a_speed_up_run(requests: Requests) -> None:
 @pytest.mark.parametrize("sequential", [False, True])
 def test_samples_of_a_certificate(requests: Requests, sequential: bool) -> None:
     target, draft = toy_pair()
-    engine, params = Engine(target, ModelDrafter(draft), "chain", 1), SamplingParams(temperature=10)
+    engine, params = Engine(target, ModelDrafter(draft), "chain", 1), SamplingParams(temperature=10, top_k=2)
     for seed in (0, 1):
-        certify(engine, (1, 2), params, gamma=1, n=300, bias=0.5, seed=seed, sequential=sequential)
-    requests.check(300)
+        certify(engine, (1, 2), params, gamma=1, n=100, bias=0.5, seed=seed, sequential=sequential)
+    requests.check(100)
 
 
 @pytest.mark.parametrize("sequential", [False, True])
