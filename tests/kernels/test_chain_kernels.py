@@ -262,6 +262,12 @@ def test_chain_reads_what_the_two_level_reference_reads(draft, given, make_batch
         assert torch.equal(reads.draft, wanted.draft)
 
 
+def test_equal_scores_of_two_blocks_give_the_lowest_token():
+    target = torch.tensor([[0.0, 3.0, 0.0, 3.0, 3.0], [0.0, 0.0, 1.0, 0.0, 1.0]])
+    batch = replace(one_request(target, None, [1], uniform=0.0), temperature=torch.zeros(1))
+    assert verify_chain_two_level(batch, block=2)[0].emitted.tolist() == [[1, 2]]
+
+
 def test_earlier_versions_do_not_count(make_batch):
     batch = make_batch(17, vocab=3, requests=1)
     for kind, version in EARLIER:

@@ -8,11 +8,13 @@ import zipfile
 
 import pytest
 import torch
+from typer.testing import CliRunner
 
 from specdec_labs.audit import vllm_audit, vllm_worker
 from specdec_labs.audit.subject import audit
 from specdec_labs.audit.tables import paper_example
 from specdec_labs.audit.worker_samples import BATCH, WorkerSamples
+from specdec_labs.cli.app import app
 
 FAKE = """
 import json, random, sys
@@ -212,6 +214,17 @@ def test_the_kernels_of_a_wheel_run_without_an_environment(tmp_path):
         versions = subject.settings["versions"]
     assert versions["vllm"] == "9.9" and versions["torch"] == torch.__version__
     assert str(tmp_path) not in json.dumps(subject.settings)
+
+
+def test_the_command_audits_a_wheel_and_says_which(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    wheel, path = wheel_of(tmp_path), tmp_path / "found.json"
+    options = ["--wheel", str(wheel), "--pair", "paper", "--samples", "64", "--json", str(path)]
+    assert CliRunner().invoke(app, ["audit", "vllm", *options]).exit_code == 1
+    found = json.loads(path.read_text())
+    assert found["command"] == f"specdec audit vllm --wheel {wheel.name} --pair paper --samples 64 --seed 0"
+    assert {finding["certificate"]["settings"]["versions"]["vllm"] for finding in found["findings"]} == {"9.9"}
+    assert len(list((tmp_path / "work" / "audit-vllm" / wheel.name).glob("*.jsonl"))) == 2
 
 
 def test_what_is_no_wheel_of_vllm_is_refused(tmp_path):

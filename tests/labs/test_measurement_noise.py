@@ -105,9 +105,9 @@ def test_prompts_of_the_domain_mismatch(requests: Requests, tmp_path: Path, monk
     ]
     assert all(row["low"] <= row["alpha"] <= row["high"] for row in rows)
     assert all(1 <= row["tokens_low"] <= row["tokens_per_round"] <= row["tokens_high"] <= 5 for row in rows)
-    assert len(rows) == 8 and all(row["speedup"] > 0 for row in rows)
-    # two domains of two prompts, plain and two drafts
-    requests.check(2 * 2 * 3)
+    assert len(rows) == 8
+    # two domains of two prompts, two drafts
+    requests.check(2 * 2 * 2)
 
 
 def test_prompts_of_a_speed_up_run(requests: Requests) -> None:

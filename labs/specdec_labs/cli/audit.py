@@ -71,7 +71,8 @@ def run_vllm(
             with vllm_audit.subject(case, interpreter, folder, seed, wheel) as subject:
                 findings.append(audit(subject, n=samples, seed=seed, progress=report))
             _say(findings[-1], console)
-    return _close(findings, json, _command("vllm", samples, seed, pair=pairs), console)
+    wheels = [] if wheel is None else [wheel.name]
+    return _close(findings, json, _command("vllm", samples, seed, wheel=wheels, pair=pairs), console)
 
 
 def run_position_keys(samples: int, seed: int, json: Path | None, console: Console) -> int:

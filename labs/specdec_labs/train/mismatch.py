@@ -60,9 +60,7 @@ def _prompts(streams: Streams, domain: Domain, count: int) -> list[list[int]]:
     return [[start, *window] for window in windows.tolist()]
 
 
-def _measure(
-    target: Llama, draft: Llama, prompts: list[list[int]], temperature: float, first: int
-) -> dict[str, Any]:
+def _measure(target: Llama, draft: Llama, prompts: list[list[int]], temperature: float, first: int) -> dict[str, Any]:
     """The figures of all prompts, whose requests are numbered from `first`."""
     params = SamplingParams(temperature=temperature, seed=5)
     engine = Engine(target, ModelDrafter(draft), "chain", _GAMMA)
