@@ -64,6 +64,23 @@ def test_it_measures_what_each_pass_costs(clock):
     assert curve.relative(8, 4) == pytest.approx(6.0)
 
 
+def test_the_least_seconds_are_there_beside_the_median():
+    curve = CostCurve("both", "modelled", (1, 2), (0,), ((3.0, 5.0),), ((2.0, 4.0),))
+    assert (curve.seconds(1), curve.seconds(2, statistic="min"), curve.seconds(1, statistic="min")) == (3.0, 4.0, 2.0)
+
+
+def test_a_slope_that_falls_below_nothing_stops_there():
+    falling = CostCurve("falling", "modelled", (1, 2), (0, 100), ((1.0, 1.0), (0.5, 0.5)), ((1.0, 1.0), (0.5, 0.5)))
+    assert falling.seconds(1, 150) == pytest.approx(0.25)
+    assert falling.seconds(1, 250) == 0.0
+
+
+def test_rows_that_leave_no_room_for_a_context_are_left_out(clock):
+    model = CostlyModel(clock, lambda rows, held: 0.01, max_length=16)
+    curve = CostCurve.measure(model, (1, 4, 16, 32), (4, 12, 14), repeats=1)
+    assert (curve.rows, curve.contexts) == ((1, 4), (4, 12))
+
+
 def test_passes_are_interleaved_in_a_new_order_each_time(clock):
     model = CostlyModel(clock, lambda rows, held: 1.0)
     CostCurve.measure(model, (1, 2, 4, 8), (0, 3), repeats=3)

@@ -57,6 +57,25 @@ def test_the_ridge_in_float8_has_half_the_bytes_and_twice_the_arithmetic():
     assert ridge_rows(H100, "int4") == pytest.approx(ridge_rows(H100) / 4)
 
 
+def test_narrow_weights_leave_cache_and_activations_in_16_bits():
+    shape = model_shape("llama-3-8b")
+    whole = forward_work(shape, 4, 1000)
+    for dtype, weights in (("float8", 1 / 2), ("int4", 1 / 4)):
+        narrow = forward_work(shape, 4, 1000, dtype=dtype)
+        assert narrow.weight_bytes == whole.weight_bytes * weights
+        assert (narrow.kv_bytes, narrow.activation_bytes) == (whole.kv_bytes, whole.activation_bytes)
+    assert forward_work(shape, 4, 1000, dtype="float32").kv_bytes == 2 * whole.kv_bytes
+
+
+def test_attention_takes_the_longer_of_its_two_times():
+    shape = model_shape("llama-3-8b")
+    # a long prompt computes, one row over a long cache reads
+    prompt, step = forward_work(shape, 32_768), forward_work(shape, 1, 32_768)
+    assert forward_time(prompt, H100).attention_s == prompt.attention_flops / H100.peak("float16")
+    assert forward_time(step, H100).attention_s == step.kv_bytes / H100.bytes_per_s
+    assert prompt.kv_bytes / H100.bytes_per_s < prompt.attention_flops / H100.peak("float16")
+
+
 def test_kv_cache_and_attention_of_a_llama():
     shape = model_shape("llama-3-70b")
     assert shape.kv_values_per_token == 2 * 80 * 8 * 128

@@ -123,6 +123,21 @@ def test_start_forgets_the_request_before(drafter: ModelDrafter) -> None:
     assert propose(drafter, [1, 2, 3], 3).tokens == first.tokens
 
 
+def test_the_cache_has_room_for_the_request_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    _, model = toy_pair()
+    asked: list[int] = []
+    make = model.new_cache
+
+    def noted(capacity: int) -> object:
+        asked.append(capacity)
+        return make(capacity)
+
+    monkeypatch.setattr(model, "new_cache", noted)
+    for capacity in (7, model.max_length + 9):
+        ModelDrafter(model).start(capacity)
+    assert asked == [7, model.max_length]
+
+
 def test_a_drafters_own_temperature_replaces_the_requests() -> None:
     cold = ModelDrafter(PrefixModel(5, laws_by_length), temperature=0.3)
     cold.start(10)

@@ -66,6 +66,19 @@ def test_several_traces_are_added_up_not_averaged(toy_trace: Trace) -> None:
     assert summarize(iter([toy_trace])) == summarize(toy_trace)
 
 
+def test_all_the_time_of_a_round_counts() -> None:
+    times = {"t_draft_s": 0.1, "t_verify_s": 0.2, "t_host_s": 0.2}
+    entry = dataclasses.replace(_round(drafted=2, accepted=2), **times)
+    assert summarize(_trace([entry] * 2)).tokens_per_s == pytest.approx(6.0)
+
+
+def test_positions_of_a_tree_are_its_depths() -> None:
+    """Five nodes on two levels: the round has two positions, however many siblings stand in between."""
+    tree = dataclasses.replace(_round(drafted=5, accepted=1), draft_parents=(-1, -1, -1, 0, 1))
+    metrics = summarize(_trace([tree]))
+    assert metrics.acceptance_per_position == (1.0, 0.0)
+
+
 def test_speedup_is_a_ratio_of_seconds_per_token() -> None:
     plain = _trace([dataclasses.replace(_round(drafted=0, accepted=0), t_verify_s=0.2)] * 4)
     fast = _trace([dataclasses.replace(_round(drafted=2, accepted=2), t_draft_s=0.1, t_verify_s=0.2)] * 2)

@@ -117,6 +117,15 @@ def test_a_corpus_is_shared_and_may_grow() -> None:
     assert ask(SuffixTreeDrafter(), [5, 1, 2], 4).tokens == ()
 
 
+def test_a_small_budget_does_not_narrow_the_next_draft() -> None:
+    """What is remembered of the corpus is enough for the budget it was counted for, not for a larger one."""
+    corpus = corpus_of([[1, token, 9] for token in (2, 3, 4, 5, 6)], 8)
+    drafter = SuffixTreeDrafter(corpus=corpus)
+    assert len(ask(drafter, [7, 1], 1).tokens) == 1
+    tree = ask(drafter, [7, 1], 5)
+    assert (set(tree.tokens), set(tree.parents)) == ({2, 3, 4, 5, 6}, {-1})
+
+
 def test_a_stop_token_is_not_drafted_nor_anything_behind_it() -> None:
     tree = ask(SuffixTreeDrafter(), [7, 5, 51, 8, 0, 3, 51], 6, (0,))
     assert 0 not in tree.tokens and 3 not in tree.tokens

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from specdec_labs.audit.page import findings_table, keys_table, prediction, prediction_table
+from specdec_labs.audit.page import PREDICTED, findings_table, keys_table, prediction, prediction_table
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGE = (DOCS / "audit.md").read_text(encoding="utf-8")
@@ -22,7 +22,8 @@ def after(marker):
     return PAGE.split(f"<!-- {marker} -->\n\n")[1]
 
 
-VLLM = results("audit-vllm-*.json")
+VLLM = results("audit-vllm-0.32.0-*.json")
+NEWER = results("audit-vllm-0.33.0-*.json")
 FINDINGS = {(finding["name"], finding["certificate"]["seed"]): finding for file in VLLM for finding in file["findings"]}
 
 
@@ -32,6 +33,8 @@ FINDINGS = {(finding["name"], finding["certificate"]["seed"]): finding for file 
         ("transformers", findings_table(results("audit-transformers-*.json"))),
         ("vllm", findings_table(VLLM)),
         ("prediction", prediction_table(VLLM)),
+        ("vllm-0.33", findings_table(NEWER)),
+        ("prediction-0.33", prediction_table(NEWER)),
         ("keys", keys_table(results("audit-position-keys.json")[0])),
     ],
 )
@@ -64,8 +67,18 @@ def test_every_file_says_what_was_run_where_and_when():
         assert file["command"].startswith("specdec audit ")
         assert file["hardware"]["processor"]
         assert file["hardware"]["date"]
-    for finding in FINDINGS.values():
-        assert finding["certificate"]["settings"]["versions"]["vllm"] == "0.32.0"
+    for version, files in (("0.32.0", VLLM), ("0.33.0", NEWER)):
+        for finding in (finding for file in files for finding in file["findings"]):
+            assert finding["certificate"]["settings"]["versions"]["vllm"] == version
+
+
+def test_the_newer_version_has_the_targets_law_and_not_that_of_position_keys():
+    found = [finding for file in NEWER for finding in file["findings"] if finding["name"] in PREDICTED]
+    assert "block-greedy-coin" in {finding["name"] for finding in found}
+    for finding in found:
+        target, keyed = prediction(finding)
+        assert target.p_value > 1e-3 and keyed.p_value < 1e-6
+        assert finding["certificate"]["p_value"] > finding["certificate"]["level"]
 
 
 def test_the_worked_examples_add_up():

@@ -202,6 +202,9 @@ def test_a_token_of_mass_zero_is_refused_at_uniform_zero(kind):
     got = kind.kernel(one_request(target, torch.zeros(1, 3), [1], uniform=0.0))
     assert got.num_accepted.tolist() == [0]
     assert int(got.next_token) in (0, 2)
+    if kind is CHAIN:
+        again = verify_chain_two_level(one_request(target, torch.zeros(1, 3), [1], uniform=0.0), block=2)[0]
+        assert torch.equal(again.emitted, got.emitted)
 
 
 @pytest.mark.slow
@@ -257,6 +260,12 @@ def test_chain_reads_what_the_two_level_reference_reads(draft, given, make_batch
     assert torch.equal(reads.target, wanted.target)
     if draft != "none":
         assert torch.equal(reads.draft, wanted.draft)
+
+
+def test_equal_scores_of_two_blocks_give_the_lowest_token():
+    target = torch.tensor([[0.0, 3.0, 0.0, 3.0, 3.0], [0.0, 0.0, 1.0, 0.0, 1.0]])
+    batch = replace(one_request(target, None, [1], uniform=0.0), temperature=torch.zeros(1))
+    assert verify_chain_two_level(batch, block=2)[0].emitted.tolist() == [[1, 2]]
 
 
 def test_earlier_versions_do_not_count(make_batch):

