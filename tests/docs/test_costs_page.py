@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from specdec_core.cost_curve import CostCurve
 from specdec_core.hardware_presets import hardware_names
 from specdec_labs.bench.page import KINDS, curve_block, hardware_table, rewritten, speedup_block, with_blocks
 from specdec_labs.seeds.audit import audit_rows, audit_table, h100_table
@@ -36,14 +37,11 @@ def test_a_block_without_its_file_is_refused(tmp_path):
 
 def test_a_new_file_gets_a_block(tmp_path):
     facts = {"threads": 2, "processor": "P", "cores": 2, "torch": "2", "date": "d", "dtype": "float32", "repeats": 3}
-    curve = {
-        "model": "toy: target",
-        "contexts": [8, 16],
-        "rows": [1, 5],
-        "min_s": [[0.01, 0.012], [0.011, 0.013]],
-        "median_s": [[0.012, 0.018], [0.013, 0.02]],
-        "hardware": facts,
-    }
+    median = ((0.012, 0.018), (0.013, 0.02))
+    measured = CostCurve(
+        "toy: target", "measured", (1, 5), (8, 16), median, ((0.01, 0.012), (0.011, 0.013)), 0.0, facts
+    )
+    curve = measured.to_dict()
     data = {"pair": "toy", "curves": [curve], "drafting": []}
     (tmp_path / "curve-toy.json").write_text(json.dumps(data), encoding="utf-8")
     (tmp_path / "audit-other.json").write_text("{}", encoding="utf-8")
@@ -86,13 +84,22 @@ def test_a_slow_down_is_called_slower(tmp_path):
     data = {
         "pair": "toy",
         "settings": {"dtype": "float32", "tokens": 8},
-        "curve": {"hardware": facts},
+        "curve": a_curve(0.013, facts),
         "errors": {"median": 0.02, "p90": 0.03, "points": 2, "cost_median": 0.0, "cost_p90": 0.0},
         "rows": [row],
         "break_even": [needed],
     }
     text = speedup_block(json.loads(json.dumps(data)))
     assert "0.80x slower" in text and "0.79x 0.82x" in text and "| **1.40** |" in text
+    # the same numbers beside a curve on which five rows take less time than one
+    refused = speedup_block({**data, "curve": a_curve(0.004, facts), "errors": None})
+    assert "0.80x" not in refused and "0.79x" not in refused and "1.40" not in refused
+    assert refused.count("refused") >= 4
+
+
+def a_curve(five_rows: float, facts: dict[str, object]) -> dict[str, object]:
+    grid = ((0.010, five_rows),)
+    return CostCurve("toy", "measured", (1, 5), (8,), grid, grid, 0.0, facts).to_dict()
 
 
 def test_the_seed_audit_page_is_the_audit():
