@@ -67,9 +67,17 @@ class Lab:
 
     def end_kernels(self) -> None:
         """Shuts every kernel down, through the sessions that hold them."""
-        for session in self.get("/api/sessions"):
-            path = f"{self.address}/api/sessions/{session['id']}?token={self.token}"
-            urlopen(Request(path, method="DELETE"), timeout=30).close()
+        wait_for(self._ends_kernels, START_S, lambda: f"kernel is {self.kernel_state()}")
+
+    def _ends_kernels(self) -> bool:
+        try:
+            for session in self.get("/api/sessions"):
+                path = f"{self.address}/api/sessions/{session['id']}?token={self.token}"
+                urlopen(Request(path, method="DELETE"), timeout=30).close()
+        except HTTPError as error:  # the server answers 500 about a kernel that is being restarted
+            error.close()
+            return False
+        return True
 
     def cells(self, name: str) -> list[Any]:
         """The code cells of the saved notebook."""

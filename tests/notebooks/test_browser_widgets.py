@@ -25,7 +25,7 @@ theatre(trace)
 """
 CELLS = {
     ".sd-theatre": TRACE,
-    ".sd-coin": "from specdec_labs.widgets.coin import coin_editor\ncoin_editor()",
+    ".sd-panel.sd-coin": "from specdec_labs.widgets.coin import coin_editor\ncoin_editor()",
     ".sd-speedup": "from specdec_labs.widgets.speedup import speedup_explorer\nspeedup_explorer(cost='roofline')",
     ".sd-roofline": "from specdec_labs.widgets.roofline import roofline_explorer\nroofline_explorer()",
     ".sd-tree": """
@@ -84,6 +84,17 @@ def test_a_live_view_is_shown_in_place_of_its_twin(page: Any) -> None:
     assert twins.count() == len(CELLS) - 1 and not any(twin.is_visible() for twin in twins.all())
 
 
+def test_enter_commits_a_typed_number(page: Any) -> None:
+    for kind, says in ((".sd-speedup", ".sd-speedup p.sd-caption"), (".sd-roofline", ".sd-roofline .sd-say")):
+        before = page.inner_text(says)
+        page.locator(f"{kind} input[aria-label=context]").fill("")
+        page.keyboard.type("4096")
+        page.keyboard.press("Enter")
+        page.wait_for_function(
+            "([says, before]) => document.querySelector(says)?.innerText !== before", arg=[says, before]
+        )
+
+
 @pytest.mark.parametrize("theme", THEMES)
 def test_no_key_in_a_control_reaches_the_notebook(page: Any, lab: Any, theme: str, tmp_path: Path) -> None:
     lab.use_theme(page, theme)
@@ -108,17 +119,6 @@ def test_no_key_in_a_control_reaches_the_notebook(page: Any, lab: Any, theme: st
     assert page.locator(".jp-MarkdownCell.jp-mod-rendered").count() == len(CELLS), "a heading was folded or opened"
     assert page.locator(".jp-Cell:visible").count() == 2 * len(CELLS)
     lab.picture(page, tmp_path, f"keys_{theme.lower()}")
-
-
-def test_enter_commits_a_typed_number(page: Any) -> None:
-    for kind, says in ((".sd-speedup", ".sd-speedup p.sd-caption"), (".sd-roofline", ".sd-roofline .sd-say")):
-        before = page.inner_text(says)
-        page.locator(f"{kind} input[aria-label=context]").fill("")
-        page.keyboard.type("4096")
-        page.keyboard.press("Enter")
-        page.wait_for_function(
-            "([says, before]) => document.querySelector(says)?.innerText !== before", arg=[says, before]
-        )
 
 
 @pytest.mark.parametrize("theme", ["Light", "Dark"])
@@ -170,6 +170,8 @@ def test_a_saved_page_without_its_kernel_shows_the_twins(
     assert not any(error.is_visible() for error in page.get_by_text("model not found").all())
     twins = page.locator("[id^=sd-twin-]")
     assert twins.count() == len(CELLS) - 1 and all(twin.is_visible() for twin in twins.all())
-    page.locator(".jp-Cell").last.scroll_into_view_if_needed()  # a figure is drawn when it comes into sight
-    page.locator(".js-plotly-plot").wait_for()
+    # the picture that JupyterLab saved of the figure: without a ground of its own, it fits either theme
+    figure = page.locator(".jp-RenderedPlotly img.plot-img, .js-plotly-plot")
+    figure.scroll_into_view_if_needed()
+    assert figure.bounding_box()["height"] > 100
     lab.picture(page, tmp_path, f"reopened_{theme.lower()}")
