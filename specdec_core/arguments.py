@@ -1,5 +1,6 @@
 """What is asked of an argument: a wrong one is named when it is given, not somewhere inside a round."""
 
+import math
 from numbers import Integral
 from typing import Any
 
@@ -10,12 +11,11 @@ def check_whole(name: str, value: Any, lowest: int | None = None, highest: int |
     Raises:
         ValueError: no whole number, or one outside lowest..highest.
     """
-    number = value if isinstance(value, Integral) else _index(value)
-    is_whole = number is not None and not isinstance(value, bool)
-    if not is_whole or (lowest is not None and number < lowest) or (highest is not None and number > highest):
+    number = None if isinstance(value, bool) else int(value) if isinstance(value, Integral) else _index(value)
+    if number is None or (lowest is not None and number < lowest) or (highest is not None and number > highest):
         span = "" if lowest is None else f", at least {lowest}" if highest is None else f", {lowest}..{highest}"
         raise ValueError(f"{name} is {value!r}; expected a whole number{span}")
-    return int(number)
+    return number
 
 
 def _index(value: Any) -> int | None:
@@ -29,8 +29,9 @@ def _index(value: Any) -> int | None:
 def check_number(name: str, value: Any, lowest: float = 0, *, above: bool = False) -> None:
     """ValueError unless `value` is one number, at least `lowest` or with `above` more than that; NaN is neither."""
     is_one = getattr(value, "ndim", 0) == 0 and not isinstance(value, str | list | tuple | None)
+    number: Any = value if is_one else math.nan
     # NaN fails either comparison
-    if not (is_one and (value > lowest if above else value >= lowest)):
+    if not (number > lowest if above else number >= lowest):
         raise ValueError(f"{name} is {value!r}; expected one number, {'above' if above else 'at least'} {lowest}")
 
 

@@ -225,7 +225,7 @@ def write_page(page: Page, stamp: str, folder: Path) -> None:
         f"*{stamp}; this page: {page.seconds:.0f} s{'' if page.peak_mib is None else f', {page.peak_mib:.0f} MiB'}*"
         + (f"\n\n**It stopped at {page.failure}**" if page.failure else "")
     )
-    shown = nbformat.from_dict({**page.notebook, "cells": [head, *page.notebook.cells]})
+    shown: Any = nbformat.from_dict({**page.notebook, "cells": [head, *page.notebook.cells]})
     text, _ = HTMLExporter(template_name="lab").from_notebook_node(shown, {"metadata": {"name": page.name}})
     write_whole(folder / f"{page.name}.html", text)
 

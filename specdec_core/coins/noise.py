@@ -41,7 +41,7 @@ class NoiseKey:
         limits = {"seed": 1 << 64, "request": 1 << 32, "length": 1 << 32, "node": _MAX_NODE}
         for name, limit in limits.items():
             value = getattr(self, name)
-            if not isinstance(value, Integral) or not 0 <= value < limit:
+            if not isinstance(value, Integral) or not 0 <= int(value) < limit:
                 raise ValueError(f"{name} is {value!r}; a noise key takes whole numbers 0..{limit - 1}")
         if self.purpose not in PURPOSE_CODES:
             raise ValueError(f"purpose is {self.purpose!r}; expected one of {', '.join(PURPOSE_CODES)}")

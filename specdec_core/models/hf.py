@@ -128,7 +128,7 @@ class HFModel:
         check_inputs(self, tokens, positions, mask, past=past)
         cache.check_room(tokens.shape[0])
         arguments = self._arguments(tokens, positions, mask, past, last_only)
-        states: list[Tensor] = []
+        states: list[Tensor | None] = []
         watch = self._body.register_forward_hook(lambda body, given, output: states.append(_last_state(output)))
         try:
             with torch.inference_mode():
@@ -140,7 +140,8 @@ class HFModel:
             watch.remove()
         cache.wrote_from(past)
         logits = output.logits[0, -1:] if last_only else output.logits[0]
-        return ForwardOutput(logits.to(torch.float32, copy=True), None if states[-1] is None else states[-1][0].clone())
+        last = states[-1]
+        return ForwardOutput(logits.to(torch.float32, copy=True), None if last is None else last[0].clone())
 
     def _arguments(
         self, tokens: Tensor, positions: Tensor | None, mask: Tensor | None, past: int, last_only: bool

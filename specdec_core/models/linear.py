@@ -106,7 +106,7 @@ class Linear:
     def __init__(self, weight: Float[Tensor, "out inner"], *, shared: bool = False) -> None:
         """`shared`: the plain weight lives elsewhere too (a tied head), so dropping it would save nothing."""
         self.plan = PLAIN
-        self.shape = tuple(weight.shape)
+        self.shape: tuple[int, int] = (weight.shape[0], weight.shape[1])
         self.dtype = weight.dtype
         self.can_route = can_pack(weight)
         self._shared = shared

@@ -133,8 +133,7 @@ def remembered_times(entry: Mapping[str, Any]) -> dict[Shape, Times]:
     """The times of one machine of `remembered()`, by shape."""
     shapes = {}
     for name, of in entry["shapes"].items():
-        rows, columns = name.split("x")
-        shapes[int(rows), int(columns)] = {
+        shapes[_shape(name)] = {
             route: {int(count): float(s) for count, s in line.items()} for route, line in of.items()
         }
     return shapes
@@ -179,6 +178,11 @@ def _routes_only(times: Times) -> Times:
     return {route: of for route, of in times.items() if route in ROUTES}
 
 
+def _shape(name: str) -> Shape:
+    rows, columns = name.split("x")
+    return int(rows), int(columns)
+
+
 def _measured(linears: Sequence[Linear], anew: bool) -> dict[Shape, Times]:
     """Times of every shape among `linears`, from the file where it has them, else from a trial that is then kept."""
     key = machine_key(linears[0].dtype)
@@ -188,7 +192,7 @@ def _measured(linears: Sequence[Linear], anew: bool) -> dict[Shape, Times]:
         known = remembered_times(entry) if entry else {}
     except (AttributeError, KeyError, TypeError, ValueError):
         entry, known = {}, {}
-    doubtful = {tuple(map(int, name.split("x"))): n for name, n in entry.get("disturbed", {}).items()}
+    doubtful = {_shape(name): count for name, count in entry.get("disturbed", {}).items()}
     again = {shape for shape in wanted if shape not in known or 0 < doubtful.get(shape, 0) < _MOST_TRIALS}
     if again:
         fresh, disturbed = trial([linear for linear in linears if linear.shape in again])
