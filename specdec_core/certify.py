@@ -80,13 +80,7 @@ def certify(
         batch=_BATCH,
         sequential=sequential,
     )
-    # before anything is computed, and in the engine's words
-    prompt = engine.checked_prompt(prompt)
-    if len(prompt) + demand.horizon > engine.target.max_length:
-        raise ValueError(
-            f"prompt has {len(prompt)} tokens and {demand.horizon} more are certified; the context is "
-            f"{engine.target.max_length} - shorten the prompt or lower gamma"
-        )
+    prompt = _checked(prompt, engine, demand.horizon)
     params = RememberedParams.of(replace(params, seed=seed, stop=()))
     oracle = oracle or _behind_memo(engine.target, len(prompt) + demand.horizon)
     runs = _Runs(engine, prompt, params, demand.horizon)
@@ -100,6 +94,17 @@ def certify(
         coverage=lambda: dict(runs.coverage),
         progress=progress,
     )
+
+
+def _checked(prompt: Sequence[int], engine: Engine, horizon: int) -> tuple[int, ...]:
+    """The prompt, refused before anything is computed, in the engine's words."""
+    checked = engine.checked_prompt(prompt)
+    if len(checked) + horizon > engine.target.max_length:
+        raise ValueError(
+            f"prompt has {len(checked)} tokens and {horizon} more are certified; the context is "
+            f"{engine.target.max_length} - shorten the prompt or lower gamma"
+        )
+    return checked
 
 
 def _behind_memo(target: LanguageModel, longest: int) -> MemoisedModel:

@@ -54,16 +54,14 @@ def certify_callable(
 
     Args:
         sample: sample(first_request, count) gives `count` samples of at least `horizon` token ids each; sample i
-            uses the noise of request first_request + i. It has to draw independent samples; one that keeps a
-            random state of its own may ignore the request, and then the certificate cannot be repeated.
+            uses the noise of request first_request + i. Samples are independent; a sampler with a random state of
+            its own may ignore the request, and then the certificate cannot be repeated.
         law: law(tokens so far) gives the target's next-token probabilities, one for each id. It is asked for
             every text that is met, and has to give the same answer each time. See `Law`.
-        horizon: tokens under test, at most 20; draft length + 4 covers a round with everything accepted and the
-            start of another that drafts.
+        horizon: tokens under test, at most 20; draft length + 4 covers a full round and the start of another.
         n, bias, wanted_power, level, max_cells, sequential: as in `Demand`.
         batch: samples asked for at a time. Each place in it, modulo 8, is tested for itself.
-        seed: request numbers begin at seed * 2^20, so that another seed reads other noise; 0..4095, since requests
-            have 32 bits.
+        seed: request numbers, of 32 bits, begin at seed * 2^20: another seed reads other noise; 0..4095.
         settings: kept in the certificate, to say what was audited.
         progress: called after each batch with (done, all).
 
