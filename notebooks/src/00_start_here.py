@@ -178,8 +178,7 @@ from specdec_labs.widgets.race import race_figure, race_text, race_view
 
 race = race_view(runs)
 lookup = race["lanes"][1]
-if not lookup["problem"]:
-    card.reveal(lookup["speedup"])
+card.reveal(lookup["speedup"], lookup["problem"])
 with card.covered():
     print(race_text(race))
 print(measured_on())

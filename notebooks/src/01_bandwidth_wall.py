@@ -149,8 +149,7 @@ curve = CostCurve.measure(
 wrong = curve_problem(curve)  # empty, unless the measurement shows what cannot be
 if wrong:
     print(f"\nREFUSED: {wrong}")
-else:
-    rows_card.reveal(curve.relative(8, 64))
+rows_card.reveal(curve.relative(8, 64), wrong)
 
 # %%
 from specdec_core.model_shapes import ModelShape

@@ -205,8 +205,7 @@ from specdec_labs.impossible import REFUSED, needed
 
 report = make_report(pair, grid, curve, runs, {})
 four = next(report.judged(row) for row in report.rows if row.arm.gamma == 4)
-if four.possible is not None:
-    gain_card.reveal(four.possible)
+gain_card.reveal(four.possible, four.problem)
 print(measured_on())
 print(f"{pair.name}, greedy, {grid.tokens} tokens a text; in brackets 90 % of resampled prompts, of {len(runs)}")
 with gain_card.covered():

@@ -106,6 +106,7 @@ def test_the_cache_argument_is_found_by_its_name(keyword: str) -> None:
         """Passes everything on under the name the installed release wants."""
 
         config, device, dtype, generation_config = inner.config, inner.device, inner.dtype, inner.generation_config
+        base_model = inner.base_model
 
         def eval(self) -> "Named":
             return self

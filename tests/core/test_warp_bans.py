@@ -126,7 +126,7 @@ def test_a_fault_of_the_model_is_not_blamed_on_the_bans() -> None:
         ({"bad_words": ("ab",)}, "bad_words is .*expected sequences of token ids"),
         ({"bad_words": 3}, "bad_words is 3"),
         ({"allowed_ids": ()}, "allowed_ids is empty"),
-        ({"allowed_ids": 3}, "allowed_ids is 3; expected token ids, or None"),
+        ({"allowed_ids": 3}, "allowed_ids is 3; expected a tuple of token ids, or None"),
         ({"allowed_ids": (1.5,)}, "allowed_ids is"),
         ({"logit_bias": {1: math.inf}}, r"logit_bias\[1\] is inf; expected a finite number, or -inf"),
         ({"logit_bias": {1: math.nan}}, r"logit_bias\[1\] is nan"),

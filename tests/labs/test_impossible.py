@@ -246,9 +246,10 @@ def test_bench_speedup_on_a_noisy_clock(clock: Simulated, seed: int) -> None:
 def test_bench_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     path = tmp_path / "machine.json"
     right = Hardware("here", 20e9, {"float32": 1e11}, 1e9, None, "measured", "made up")
-    for wrong in (math.nan, math.inf):
-        machine = Hardware("x", wrong, {"float32": 1e11}, 1, None, "measured", "")
-        assert "the clock went wrong" in machine_problem(machine)
+    with pytest.raises(ValueError, match="must be above 0"):
+        Hardware("x", math.nan, {}, 1, None, "measured", "")
+    machine = Hardware("x", math.inf, {"float32": 1e11}, 1, None, "measured", "")
+    assert "the clock went wrong" in machine_problem(machine)
     assert machine_problem(right) == "" == machine_problem(hardware("h100-sxm"))
     late = Hardware("here", 20e9, {"float32": 5e9}, 1e9, None, "measured", "made up")
     monkeypatch.setattr("specdec_labs.cli.bench_machine.measure_machine", lambda repeats: late)

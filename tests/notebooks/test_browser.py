@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+import re
 from typing import Any
 
 import pytest
@@ -66,8 +67,10 @@ def test_a_prediction_is_answered_once_and_locked(page: Any) -> None:
     card = page.locator(".sd-card button", has_text="1 to 1.3 times")
     card.scroll_into_view_if_needed()
     card.click()
-    page.get_by_text("You said 1 to 1.3 times. Measured:").wait_for()
-    assert card.is_disabled()
+    # on a busy machine the single run may be refused, and then the card says that
+    said = page.get_by_text(re.compile(r"You said 1 to 1\.3 times\. (Measured:|The measurement was refused:)"))
+    said.wait_for()
+    assert card.is_disabled() == ("Measured" in said.inner_text())
 
 
 def test_the_passport_moves_by_key_and_saves(page: Any) -> None:

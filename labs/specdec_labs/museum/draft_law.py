@@ -206,7 +206,7 @@ OTHER_DTYPE = _piece(
     dtype_wrong,
     dtype_right,
     seed=22,
-    n=2500,
+    n=2700,
     name="q_in_another_dtype",
     title="q in another dtype than drawn",
     symptom="A small, silent bias that grows with the size of the logits.",

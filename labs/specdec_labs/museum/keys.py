@@ -132,7 +132,7 @@ REUSED_NOISE = Piece(
     right=RIGHT,
     exact_check=REUSE_CASE.exact_check,
     property_check=REUSE_CASE.no_key_is_read_twice,
-    certificate=REUSE_CASE.certificate(OF_THE_DRAFT, 8000),
+    certificate=REUSE_CASE.certificate(OF_THE_DRAFT, 9000),
 )
 
 NOISE_BY_POSITION = Piece(

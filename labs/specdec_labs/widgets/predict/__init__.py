@@ -23,6 +23,7 @@ class Prediction:
     edges: tuple[float, ...]
     answers: list[str] = field(default_factory=list)
     measured: float | None = None
+    refused: str = ""
 
     def __post_init__(self) -> None:
         if len(self.options) != len(self.edges) + 1 or list(self.edges) != sorted(self.edges):
@@ -53,7 +54,10 @@ class Prediction:
         return None if self.measured is None else self.options[bisect_right(self.edges, self.measured)]
 
     def verdict(self) -> str:
-        """What to say now: pick one, wait for the measurement, or prediction beside measurement."""
+        """What to say now: pick one, wait for the measurement, prediction beside measurement, or why there is none."""
+        if self.refused:
+            said = f"You said {self.answer}. " if self.answer else ""
+            return f"{said}The measurement was refused: {self.refused}."
         if self.answer is None:
             return "Pick one." if self.measured is None else "Pick one: the measured value is in and waits for you."
         if self.measured is None:
@@ -78,9 +82,9 @@ class PredictionCard:
         self.prediction = Prediction(question, tuple(options), tuple(edges))
         self.card = Card(self.prediction)
 
-    def reveal(self, measured: float) -> None:
-        """Hands over the measured value; the card shows it as soon as there is an answer."""
-        self.prediction.measured = measured
+    def reveal(self, measured: float | None, refused: str = "") -> None:
+        """Hands over the measured value, or why it cannot be; the card shows it as soon as there is an answer."""
+        self.prediction.measured, self.prediction.refused = None if refused else measured, refused
         self.card.refresh()
 
     @contextmanager
