@@ -56,7 +56,7 @@ def certify(
         gamma: the engine's draft length; it sets how many tokens are covered.
         params: stochastic parameters; a small `top_k` keeps the partition fine. `seed` and `stop` are replaced:
             the noise comes from this function's `seed`, and no text ends early.
-        n, bias, wanted_power, level, max_cells, sequential: as in `Demand`; a sequential certificate looks every 50 samples.
+        n, bias, wanted_power, level, max_cells, sequential: as in `Demand`; sequential looks every 50 samples.
         oracle: the target behind a memo, for the exact laws; None takes the engine's target, behind a new memo if need
             be. When the engine reads its target through it too, a token of probability 0 fails the certificate.
         progress: called now and then with (done, all).
