@@ -24,29 +24,33 @@ from specdec_core.models.linear import PLAN_ROWS, ROUTES, Call, Linear, Plan, re
 from specdec_core.whole_file import write_whole
 
 VARIABLE = "SPECDEC_ROUTES"
-GRID = (1, 2, 3, 4, 5, 6, 8, 9, 12, 16, 32, PLAN_ROWS)
+GRID = (1, 2, 4, 6, 8, 9, 12, 16, 24, 32, PLAN_ROWS)
+_ORDER = (*GRID, *GRID[:4], *GRID[:4])  # the few rows of a step are what most passes have: three times a sweep
 _FILLED = 12  # fewer rows may be filled up to a size of the grid, up to this one
-_ENOUGH_BYTES = 48 << 20  # matrices walked in one sweep: more than a cache keeps
-_SLICE_BYTES = 16 << 20  # a larger matrix (the head) is timed by this much of it
-_FEW_ROWS = 16  # above, arithmetic decides and one matrix of a shape is enough
-_HOPELESS = 1.4  # a route this much slower in the first sweep is not timed again
-_SWEEPS = 3
+_ENOUGH_BYTES = 32 << 20  # matrices walked in one sweep, in two layouts: more than a cache keeps
+_SLICE_BYTES = 8 << 20  # a larger matrix (the head) is timed by this much of it
+_HOPELESS = 1.4  # after `_FAIR` sweeps a route this much slower than the fastest is not timed again
+_FAIR = 3
+_SWEEPS = 12
+_TIE = 1.02
 _NO_WORSE = 1.03  # a simpler plan may cost this much: one layout alone, or the route of fewer rows kept
-_DISTURBED = 1.15  # median over least time of a product's sweeps on a quiet machine stays below
-_MOST_TRIALS = 3
-_MOST_S = 1.0  # a trial that takes longer (threads that wait for one another) goes on with one sweep a size
+_TRIALS = 3  # the first loads each make a trial: one of them may fall into a slow spell of the machine
+_MOST_S = 0.7  # no sweep begins later than this, but for the first `_FAIR`
 _SCALES = 0.9  # with more threads a product has to take less than this share of its time with one
 
 Shape = tuple[int, int]
 Times = dict[str, dict[int, float]]
 """route -> rows -> least seconds of one product; "fill" -> 1 -> seconds of filling rows up."""
 
+_Sweeps = dict[tuple[Shape, int], dict[str, list[list[float]]]]
+"""(shape, rows) -> route -> sweeps -> seconds of each matrix of that shape."""
+
 
 def choose_routes(linears: Iterable[Linear]) -> None:
     """Gives every product of one model its plan: what `SPECDEC_ROUTES` says, else what was or is now measured.
 
-    A trial takes under a second and is kept in `routes_file()` per processor, threads, dtype and torch version.
-    One that had to share its processors is repeated at later loads (at most `_MOST_TRIALS`), the least times kept.
+    A trial takes about a second and is kept in `routes_file()` per processor, threads, dtype and torch version. The
+    first `_TRIALS` loads each make one; the least times count.
 
     Raises:
         ValueError: `SPECDEC_ROUTES` is neither a plan nor "measure".
@@ -84,7 +88,7 @@ def plan_of(times: Mapping[str, Mapping[int, float]]) -> Plan:
     for packed in (False, True):
         alone = {route: of for route, of in whole.items() if ROUTES[route][0] == packed}
         mine = _fastest(alone, fill_s) if alone else {}
-        if mine and all(mine[rows][0] <= (1 if rows == 1 else _NO_WORSE) * best[rows][0] for rows in GRID):
+        if mine and all(mine[rows][0] <= (_TIE if rows == 1 else _NO_WORSE) * best[rows][0] for rows in GRID):
             whole, best = alone, mine
     calls: list[Call] = [("linear", 0)]
     for rows in GRID:
@@ -97,16 +101,18 @@ def plan_of(times: Mapping[str, Mapping[int, float]]) -> Plan:
 
 
 def _fastest(times: Mapping[str, Mapping[int, float]], fill_s: float) -> dict[int, tuple[float, Call]]:
-    """(seconds, call) of every size, filled up to a larger one where that is faster."""
-    return {
-        rows: min(
+    """(seconds, call) of every size, filled up to a larger one where that is faster; of near-ties the least filled."""
+    best = {}
+    for rows in GRID:
+        offers = [
             (seconds + fill_s * (run > rows), (route, run))
             for route, of in times.items()
             for run, seconds in of.items()
             if run == rows or rows < run <= _FILLED
-        )
-        for rows in GRID
-    }
+        ]
+        least = min(offers)[0]
+        best[rows] = min((run, seconds, route) for seconds, (route, run) in offers if seconds <= _TIE * least)
+    return {rows: (seconds, (route, run)) for rows, (run, seconds, route) in best.items()}
 
 
 def routes_file() -> Path:
@@ -192,14 +198,13 @@ def _measured(linears: Sequence[Linear], anew: bool) -> dict[Shape, Times]:
         known = remembered_times(entry) if entry else {}
     except (AttributeError, KeyError, TypeError, ValueError):
         entry, known = {}, {}
-    doubtful = {_shape(name): count for name, count in entry.get("disturbed", {}).items()}
-    again = {shape for shape in wanted if shape not in known or 0 < doubtful.get(shape, 0) < _MOST_TRIALS}
+    trials = {_shape(name): count for name, count in entry.get("trials", {}).items()}
+    again = {shape for shape in wanted if shape not in known or trials.get(shape, 0) < _TRIALS}
     if again:
-        fresh, disturbed = trial([linear for linear in linears if linear.shape in again])
-        for shape, times in fresh.items():
+        for shape, times in trial([linear for linear in linears if linear.shape in again]).items():
             known[shape] = _least(known.get(shape, {}), times)
-            doubtful[shape] = doubtful.get(shape, 0) + 1 if disturbed else 0
-        _keep(key, known, doubtful)
+            trials[shape] = trials.get(shape, 0) + 1
+        _keep(key, known, trials)
     return {shape: known[shape] for shape in wanted}
 
 
@@ -213,12 +218,12 @@ def _least(one: Times, other: Times) -> Times:
     }
 
 
-def _keep(key: str, known: Mapping[Shape, Times], doubtful: Mapping[Any, int]) -> None:
+def _keep(key: str, known: Mapping[Shape, Times], trials: Mapping[Shape, int]) -> None:
     """Adds to the file; a folder that cannot be written costs the next load another trial, no more."""
     machines = remembered()
     machines[key] = {
         "shapes": {f"{shape[0]}x{shape[1]}": times for shape, times in sorted(known.items())},
-        "disturbed": {f"{shape[0]}x{shape[1]}": count for shape, count in sorted(doubtful.items()) if count},
+        "trials": {f"{shape[0]}x{shape[1]}": count for shape, count in sorted(trials.items())},
     }
     try:
         routes_file().parent.mkdir(parents=True, exist_ok=True)
@@ -227,22 +232,35 @@ def _keep(key: str, known: Mapping[Shape, Times], doubtful: Mapping[Any, int]) -
         pass
 
 
-def trial(linears: Sequence[Linear]) -> tuple[dict[Shape, Times], bool]:
-    """Least seconds of a product by shape, route and rows; and whether the sweeps differed as on a busy machine."""
+def trial(linears: Sequence[Linear]) -> dict[Shape, Times]:
+    """Least seconds of a product by shape, route and rows.
+
+    Every sweep takes every number of rows, so that a slow spell of the machine hits none of them alone.
+    """
     stand_ins = _sample(linears)
+    found: _Sweeps = {}
+    with torch.inference_mode():
+        # first calls also pay for memory never touched and for code that is still to be made
+        for rows in GRID:
+            _sweep(list({shape: (shape, it) for shape, it in stand_ins}.values()), rows, {})
+        until = time.perf_counter() + _MOST_S
+        for sweep in range(_SWEEPS):
+            if sweep >= _FAIR and time.perf_counter() > until:
+                break
+            for rows in _ORDER:
+                _sweep(stand_ins, rows, found)
     times: dict[Shape, Times] = {
         shape: {"fill": {1: _filling(it)}} | {route: {} for route in ROUTES} for shape, it in stand_ins
     }
-    steady, cells, until = 0, 0, time.perf_counter() + _MOST_S
-    with torch.inference_mode():
-        for rows in GRID:
-            walked = stand_ins if rows <= _FEW_ROWS else list({shape: (shape, it) for shape, it in stand_ins}.values())
-            for (shape, route), sweeps in _sweeps(walked, rows, until).items():
-                times[shape][route][rows] = min(sweeps)
-                if len(sweeps) > 1:
-                    steady += statistics.median(sweeps) <= _DISTURBED * min(sweeps)
-                    cells += 1
-    return times, steady < 0.5 * cells
+    for (shape, rows), of in found.items():
+        for route, sweeps in of.items():
+            times[shape][route][rows] = _quiet_seconds(sweeps)
+    return times
+
+
+def _quiet_seconds(sweeps: Sequence[Sequence[float]]) -> float:
+    """Mean over the matrices of the lower quartile of their sweeps: neither a slow spell nor one lucky call decides."""
+    return statistics.fmean(sorted(each)[len(sweeps) // 4] for each in zip(*sweeps))
 
 
 def _filling(linear: Linear) -> float:
@@ -271,26 +289,23 @@ def _sample(linears: Sequence[Linear]) -> list[tuple[Shape, Linear]]:
     return taken
 
 
-def _sweeps(walked: Sequence[tuple[Shape, Linear]], rows: int, until: float) -> dict[tuple[Shape, str], list[float]]:
-    """Seconds of a product of `rows` rows, sweep by sweep; hopeless routes have one, and all when `until` is past."""
+def _sweep(walked: Sequence[tuple[Shape, Linear]], rows: int, found: _Sweeps) -> None:
+    """Adds seconds of a product of `rows` rows by every route that is not hopeless, from one walk over the matrices."""
     inputs = {linear.shape[1]: torch.ones(rows, linear.shape[1], dtype=linear.dtype) for _, linear in walked}
-    counts = {shape: sum(shape == other for other, _ in walked) for shape, _ in walked}
-    whole = {shape: shape[0] / linear.shape[0] for shape, linear in walked}  # of a part, the rest in proportion
-    found: dict[tuple[Shape, str], list[float]] = {}
     # of one thread the processor time is taken: another program on the core does not count
     clock = time.thread_time if torch.get_num_threads() == 1 else time.perf_counter
-    for sweep in range(_SWEEPS):
-        if sweep and time.perf_counter() > until:
-            break
-        for route in ROUTES:
-            spent = dict.fromkeys(counts, 0.0)
-            for shape, linear in walked:
-                if sweep and found[shape, route][0] > _HOPELESS * min(found[shape, other][0] for other in ROUTES):
-                    continue
-                before = clock()
-                linear.through(route, inputs[linear.shape[1]])
-                spent[shape] += clock() - before
-            for shape, seconds in spent.items():
-                if seconds:
-                    found.setdefault((shape, route), []).append(seconds * whole[shape] / counts[shape])
-    return found
+    least = {
+        shape: {route: _quiet_seconds(of) for route, of in found.get((shape, rows), {}).items() if len(of) >= _FAIR}
+        for shape, _ in walked
+    }
+    for route in ROUTES:
+        spent: dict[Shape, list[float]] = {}
+        for shape, linear in walked:
+            if least[shape].get(route, 0.0) > _HOPELESS * min(least[shape].values(), default=0.0):
+                continue
+            before = clock()
+            linear.through(route, inputs[linear.shape[1]])
+            # of a part, the rest in proportion
+            spent.setdefault(shape, []).append((clock() - before) * shape[0] / linear.shape[0])
+        for shape, seconds in spent.items():
+            found.setdefault((shape, rows), {}).setdefault(route, []).append(seconds)

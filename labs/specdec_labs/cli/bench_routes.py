@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+import random
 import statistics
 import time
 
@@ -87,15 +88,16 @@ def time_routes(model: Llama, rounds: int, cached: int) -> tuple[dict[str, list[
 
     one_row: dict[str, list[float]] = {}
     by_rows: dict[int, list[float]] = {}
+    # in another order every round: what ran before an arm leaves its weights in the caches and the clock where it was
+    turns: list[tuple[str, Plan | None, int]] = [(CHOSEN, None, 1), *((arm, plan, 1) for arm, plan in arms.items())]
+    turns += [("", None, rows) for rows in _ROWS]
+    order = random.Random(0)
     for _ in range(rounds):
-        for arm, plan in [(CHOSEN, None), *arms.items()]:
+        for arm, plan, rows in order.sample(turns, len(turns)):
             for linear, own in zip(linears, chosen):
                 linear.plan = plan or own
-            one_row.setdefault(arm, []).append(timed(1))
-        for linear, own in zip(linears, chosen):
-            linear.plan = own
-        for rows in _ROWS:
-            by_rows.setdefault(rows, []).append(timed(rows))
+            seconds = timed(rows)
+            (one_row.setdefault(arm, []) if arm else by_rows.setdefault(rows, [])).append(seconds)
     for linear, own in zip(linears, chosen):
         linear.follow(own)
     return one_row, by_rows
@@ -110,7 +112,7 @@ def _show(one_row: dict[str, list[float]], by_rows: dict[int, list[float]], cons
     for column in ("one row by", "min ms", "median ms", "rows, as chosen", "min ms", "median ms"):
         table.add_column(column, justify="left" if column.startswith(("one", "rows")) else "right")
     left = sorted(one_row.items(), key=lambda item: min(item[1]))
-    right = list(by_rows.items())
+    right = sorted(by_rows.items())
     for place in range(max(len(left), len(right))):
         cells = []
         for side in (left, right):
