@@ -44,16 +44,6 @@ def toy_trace() -> Trace:
     return engine.generate([1, 2, 3], SamplingParams(temperature=8.0, seed=3), 24).trace
 
 
-@pytest.fixture(scope="module")
-def browser(browser_path: str) -> Iterator[Any]:
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=browser_path, args=FLAGS)
-        yield browser
-        browser.close()
-
-
 @pytest.fixture
 def show(browser: Any) -> Iterator[Any]:
     """A function that opens a page with the theatre of a view; the page must end without script errors."""
