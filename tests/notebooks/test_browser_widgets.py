@@ -109,11 +109,9 @@ def test_no_key_in_a_control_reaches_the_notebook(page: Any, lab: Any, theme: st
             before = control.input_value() if control.get_attribute("type") == "range" else ""
             for key in (*KEYS, "ArrowLeft"):
                 page.keyboard.press(key)
-            if before:  # one step left, or one right from the left end; on a busy machine a late answer may undo one
-                for _ in range(4):
-                    if control.input_value() != before:
-                        break
-                    page.keyboard.press("ArrowLeft")
+            if not control.is_visible():  # the answer to the menu before it came late, and hides this one
+                continue
+            if before:  # one step left, or one right from the left end
                 assert control.input_value() != before or control.get_attribute("min") == before, control
             assert page.evaluate("document.activeElement.closest('.sd-panel, .sd-theatre') !== null"), (
                 f"{kind} {place}: the focus is gone"
