@@ -91,12 +91,12 @@ class Session:
         prefill, room = getattr(self._drafter, "prefill", None), self._limit - len(self._tokens) - 1
         if prefill is None or self.trace.finish_reason is not None or room <= 0:
             return
-        if self._controller.gamma(self.trace.rounds) <= 0:
+        if self._gamma() <= 0:
             return
         start = time.perf_counter()
         # as if the prompt's last token were the pending one: its state is left for round 1
         hidden, self._unseen = (None, []) if not self._unseen else (self._unseen[0][:-1], [self._unseen[0][-1:]])
-        prefill(Context(self._tokens[:-1], len(self.trace.prompt), self._params, hidden, self._cache, room))
+        prefill(Context(tuple(self._tokens[:-1]), len(self.trace.prompt), self._params, hidden, self._cache, room))
         if self._target.device.type == "cuda":
             torch.cuda.synchronize(self._target.device)
         self.trace.t_draft_prefill_s = time.perf_counter() - start
@@ -135,10 +135,13 @@ class Session:
         elif len(self._tokens) >= self._limit:
             self.trace.finish_reason = "length"
 
+    def _gamma(self) -> int:
+        gamma = self._controller.gamma(tuple(self.trace.rounds))
+        return check_whole(f"gamma of controller {getattr(self._controller, 'name', None)!r}", gamma)
+
     def _propose(self, coins: Coins) -> Draft:
         # what user code is handed is its own: a copy of the tokens, of the rounds, of the states
-        gamma = self._controller.gamma(tuple(self.trace.rounds))
-        budget = check_whole(f"gamma of controller {getattr(self._controller, 'name', None)!r}", gamma)
+        budget = self._gamma()
         room = self._limit - len(self._tokens) - 1
         if self._drafter is None:
             return Draft.empty()

@@ -230,6 +230,21 @@ def test_a_controller_that_gives_no_count(gamma) -> None:
         Engine(toy_pair()[0], NGramDrafter(), "chain", controller).generate([1], GREEDY, 9)
 
 
+def test_what_is_asked_and_handed_out_before_round_1_is_checked_and_copied_too() -> None:
+    """A drafter that reads the prompt makes the engine ask for gamma once before the first round."""
+    target, draft = toy_pair()
+    given: list[object] = []
+    controller, drafter = Constant(2), ModelDrafter(draft)
+    prefill = drafter.prefill
+    drafter.prefill = lambda context: (given.append(context.tokens), prefill(context))
+    controller.gamma = lambda rounds: (given.append(rounds), 2)[1]
+    Engine(target, drafter, "chain", controller).generate([1, 2, 3], GREEDY, 9)
+    assert len(given) > 2 and all(isinstance(one, tuple) for one in given)
+    controller.gamma = lambda rounds: None
+    with pytest.raises(ValueError, match="gamma of controller .* is None; expected a whole number"):
+        Engine(target, ModelDrafter(draft), "chain", controller).generate([1, 2, 3], GREEDY, 9)
+
+
 def test_a_corpus_of_another_vocabulary_is_named() -> None:
     drafter = SuffixDrafter(corpus=corpus_of([[1, 2, 99, 99]], 8))
     with pytest.raises(ValueError, match=r"drafter 'suffix' proposed tokens\[0\] is 99; .* corpus of another voc"):
